@@ -1,0 +1,37 @@
+# Everything installs into .venv; `make help` lists the targets.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+
+.PHONY: help setup demo test test-slow lint bench clean
+
+help:  ## what can be made
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+setup: $(STAMP)  ## create .venv with rerail, the test tools and a CPU torch
+
+$(STAMP): pyproject.toml scripts/system-packages
+	scripts/system-packages
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --group training --group test --group lint
+	$(BIN)/python -m pip install --quiet --editable '.[stacks]'
+	touch $@
+
+test: setup  ## all tests that take seconds, in parallel
+	$(BIN)/python -m pytest -n 2 -m 'not slow'
+
+test-slow: setup  ## the long ones: repetitions, chaos, whole stories
+	$(BIN)/python -m pytest -n 2 -m slow
+
+lint: setup  ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: setup  ## the figures in docs/figures.md
+	$(BIN)/python -m benchmarks
+
+clean:  ## remove what make made
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

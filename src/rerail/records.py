@@ -1,0 +1,310 @@
+"""The records that pass between rooms: plain data, no input or output, no logic.
+
+The recorder writes them into a run folder (docs/run-folder.md says how), the store reads
+them back, and everything later works on these alone. Units are in the names; `t_seconds`
+is time since the start of the run on the monotonic clock, so that a clock jump moves nothing.
+A field that was not observed is None or empty, never a guess.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+OutcomeKind = Literal["ok", "exit", "signal", "hang", "unknown"]
+RunState = Literal["running", "ended", "lost"]  # lost: the recorder itself was killed
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the command ended, as the contract's JSON has it."""
+
+    kind: OutcomeKind
+    summary: str
+    signal: str | None = None
+    exit_code: int | None = None
+    process: str | None = None
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """`run.json`: which run this is, and how it stands."""
+
+    schema: int
+    id: str
+    command: list[str]
+    cwd: str
+    started_unix: float
+    host: str
+    rerail_version: str
+    recorder_pid: int
+    root_pid: int | None
+    has_terminal: bool
+    state: RunState
+    settings: dict[str, Any] = field(default_factory=dict)
+    fingerprint: str = ""  # equal for two runs of the same command in the same folder
+    elapsed_seconds: float | None = None
+    outcome: Outcome | None = None
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of `events.jsonl`. `data` holds the fields of its kind."""
+
+    t_seconds: float
+    kind: str
+    data: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ProcessRecord:
+    """One process of the tree, put together from its events."""
+
+    pid: int
+    start_ticks: int  # field 22 of /proc/PID/stat: tells a reused pid apart
+    parent_pid: int | None
+    role: str  # main, shell, launcher, rank, loader-worker, multiprocessing, helper, daemon, child
+    name: str
+    command: list[str]
+    started_t_seconds: float
+    ended_t_seconds: float | None = None
+    exit_code: int | None = None
+    signal: str | None = None
+    dumped_core: bool = False
+    ending_source: str | None = None  # wait, pidfd, netlink, zombie, None: nobody told
+    rank: int | None = None
+
+    @property
+    def key(self) -> str:
+        return f"{self.pid}-{self.start_ticks}"
+
+
+@dataclass(frozen=True)
+class NativeFrame:
+    """One native frame; `function` is None where the library is stripped."""
+
+    address: int
+    library: str | None = None  # full path as mapped
+    offset: int | None = None  # within the library file
+    function: str | None = None
+
+
+@dataclass(frozen=True)
+class PythonFrame:
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True)
+class ThreadStack:
+    """What one thread was doing: native frames, Python frames, or both; innermost first."""
+
+    thread_id: int
+    name: str | None = None
+    native: list[NativeFrame] = field(default_factory=list)
+    python: list[PythonFrame] = field(default_factory=list)
+    is_crashed: bool = False
+    waits_for: str | None = None  # wait channel, lock, futex, pipe: in words
+
+
+@dataclass(frozen=True)
+class MappedLibrary:
+    """A native library mapped into a process."""
+
+    path: str
+    kind: str | None = None  # openmp, blas, cuda, cxx, python, None
+    flavour: str | None = None  # libgomp, libomp, libiomp5, openblas, mkl, …: by content
+    base: int | None = None
+    soname: str | None = None
+
+
+@dataclass(frozen=True)
+class Crash:
+    """`agent/*.crash` of one process, symbolised."""
+
+    pid: int
+    start_ticks: int
+    thread_id: int
+    thread_name: str | None
+    is_main_thread: bool
+    signal: str
+    code: str | None  # SEGV_MAPERR, SI_TKILL, …
+    address: int | None
+    sender_pid: int | None
+    t_seconds: float | None
+    registers: dict[str, int] = field(default_factory=dict)
+    threads: list[ThreadStack] = field(default_factory=list)  # the crashed one first
+    libraries: list[MappedLibrary] = field(default_factory=list)
+    message: str | None = None  # glibc's or the C++ runtime's last words
+    stack_bounds: tuple[int, int] | None = None
+    frame_total: int | None = None  # when the stack was deeper than what was kept
+    is_complete: bool = True
+
+
+@dataclass(frozen=True)
+class LoadedFile:
+    """A data file that the program opened through a hooked loader."""
+
+    path: str
+    loader: str  # numpy.load, torch.load, faiss.read_index, …
+    size_bytes: int
+    is_mapped: bool
+    is_compressed: bool = False
+
+
+@dataclass(frozen=True)
+class LoaderSettings:
+    """A DataLoader as the program built it."""
+
+    workers: int
+    batch_size: int | None
+    prefetch: int | None
+    start_method: str | None
+    pin_memory: bool
+    persistent: bool
+
+
+@dataclass(frozen=True)
+class StepPoint:
+    step: int
+    t_seconds: float
+    loss: float | None
+
+
+@dataclass(frozen=True)
+class BlackBox:
+    """`agent/*.box` of one process: what it last said of itself."""
+
+    pid: int
+    start_ticks: int
+    parent_pid: int
+    python_version: str
+    argv: list[str]
+    started_t_seconds: float
+    said_goodbye: bool
+    handler_installed: bool
+    rank: int | None = None
+    world_size: int | None = None
+    optimizer_steps: int = 0
+    backward_calls: int = 0
+    backward_per_step: float | None = None  # gradient accumulation as it really happened
+    batches: int = 0
+    epoch: int | None = None
+    phase: str | None = None  # train, validate, forward, backward, step, data, mining, …
+    loss: float | None = None
+    first_nonfinite_step: int | None = None
+    last_progress_t_seconds: float | None = None
+    progress_text: str | None = None  # tqdm: "Training 472/1122"
+    progress_total: int | None = None
+    batch_shapes: str | None = None
+    collective: str | None = None  # in progress; None between collectives
+    loaders: list[LoaderSettings] = field(default_factory=list)
+    files: list[LoadedFile] = field(default_factory=list)
+    history: list[StepPoint] = field(default_factory=list)  # the last few hundred steps
+    exception_type: str | None = None  # uncaught, as sys.excepthook saw it
+    exception_text: str | None = None
+    thread_count: int | None = None
+    fork_parent_had_threads: bool | None = None  # True in a child forked by a threaded parent
+    notes: list[str] = field(default_factory=list)  # hooks that failed, frameworks seen
+
+
+@dataclass(frozen=True)
+class ProcessVitals:
+    """One process at one moment. Rates are for the reader to compute: these are totals."""
+
+    rss_anon_bytes: int = 0
+    rss_file_bytes: int = 0
+    rss_shared_bytes: int = 0
+    swap_bytes: int = 0
+    threads: int = 0
+    fds: int = 0
+    cpu_seconds: float = 0.0
+    minor_faults: int = 0
+    major_faults: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+    voluntary_switches: int = 0
+    involuntary_switches: int = 0
+
+    @property
+    def rss_bytes(self) -> int:
+        return self.rss_anon_bytes + self.rss_file_bytes + self.rss_shared_bytes
+
+
+@dataclass(frozen=True)
+class VitalsRow:
+    """The tree and the machine at one moment, or over one thinned bucket.
+
+    `minimum` and `maximum` hold the bucket's extremes of `tree` and `machine` values by name
+    (tree.rss_bytes, machine.available_bytes, …); both are empty for a 10 Hz row.
+    """
+
+    t_seconds: float
+    span_seconds: float  # 0.0 for a 10 Hz row
+    tree: ProcessVitals
+    process_count: int
+    processes: dict[str, ProcessVitals]  # by ProcessRecord.key
+    machine: dict[str, float]  # names in docs/run-folder.md; absent where the machine has none
+    minimum: dict[str, float] = field(default_factory=dict)
+    maximum: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Stall:
+    """A stretch without progress, with everybody's stacks."""
+
+    t_seconds: float
+    silent_seconds: float
+    threshold_seconds: float
+    action: str  # report, kill, or the command that was run
+    stacks: dict[str, list[ThreadStack]]  # by ProcessRecord.key
+    summary: str = ""
+
+
+@dataclass(frozen=True)
+class MemoryLimit:
+    """A limit that the kernel enforces on a process of the tree."""
+
+    source: str  # cgroup-v1:/path, cgroup-v2:/path, RLIMIT_AS, ram
+    limit_bytes: int
+    peak_bytes: int | None = None
+    oom_kills: int = 0  # during the run
+    fail_count: int = 0  # during the run
+
+
+@dataclass(frozen=True)
+class AfterDeath:
+    """`after.json`: what the machine said once the tree had ended."""
+
+    kernel_lines: list[str] = field(default_factory=list)
+    memory_limits: list[MemoryLimit] = field(default_factory=list)
+    task_limits: list[dict[str, Any]] = field(default_factory=list)  # pids cgroups: path, max, peak
+    core_files: list[str] = field(default_factory=list)
+    crash_reports: list[str] = field(default_factory=list)  # macOS .ips, as text
+    missing: list[str] = field(default_factory=list)  # sources that could not be read, and why
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One thing that was seen, and where it can be seen again.
+
+    `kind` is one of the words of docs/evidence.md; `data` holds the fields of that kind.
+    `source` is as in the contract: output:LINE, kernel:N, vitals:TIME, maps:PID, stack:PID:TID,
+    exit:PID, box:PID, history:RUN.
+    """
+
+    kind: str
+    text: str
+    source: str
+    data: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything that was observed of one run or one set of logs."""
+
+    outcome: Outcome
+    observations: list[Observation]
+    facts: dict[str, Any] = field(default_factory=dict)
+    origin: Literal["run", "logs"] = "logs"
