@@ -120,6 +120,17 @@ class MappedLibrary:
 
 
 @dataclass(frozen=True)
+class FaultMapping:
+    """The mapping of a file that a fault address lies in, and how large the file was after death."""
+
+    path: str
+    start: int
+    end: int
+    file_offset: int = 0
+    file_size_bytes: int | None = None  # None: the file was gone or could not be read
+
+
+@dataclass(frozen=True)
 class Crash:
     """`agent/*.crash` of one process, symbolised."""
 
@@ -139,6 +150,7 @@ class Crash:
     message: str | None = None  # glibc's or the C++ runtime's last words
     stack_bounds: tuple[int, int] | None = None
     frame_total: int | None = None  # when the stack was deeper than what was kept
+    fault_mapping: FaultMapping | None = None  # tells a data file that was cut while mapped
     is_complete: bool = True
 
 
