@@ -45,6 +45,9 @@ class RunInfo:
     fingerprint: str = ""  # equal for two runs of the same command in the same folder
     elapsed_seconds: float | None = None
     outcome: Outcome | None = None
+    t0_ns: int = 0  # monotonic clock at the start of the run
+    recorder_start_ticks: int = 0  # with recorder_pid: tells a reused pid apart
+    recorder_scope: str = ""  # boot and pid namespace in which recorder_pid means something
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,243 @@
+"""The one place where records become JSON and JSON becomes records.
+
+In: the dataclasses of `rerail.records`, or what `json` parsed. Out: plain JSON values, or the
+dataclass. Strict about types (a text where a number belongs is refused, naming the field) and open
+to growth: a field that this version does not know is passed over, a field with a default may be
+absent. Numbers that JSON has no word for (NaN and the infinities; a loss is often one) travel as
+the texts "NaN", "Infinity" and "-Infinity", so that every other JSON reader can read the files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import math
+import sys
+import types
+import typing
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+Decoder = Callable[[Any, str], Any]
+
+_NONFINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+class DecodeError(ValueError):
+    """The JSON is not this record; the message says which field and why."""
+
+
+def encode(value: Any) -> Any:
+    """Plain JSON values for a record, or for anything that holds records."""
+    if value is None or isinstance(value, (str, bool)):
+        return value
+    if isinstance(value, int):
+        return int(value)  # also an IntEnum such as signal.Signals
+    if isinstance(value, float):
+        return value if math.isfinite(value) else _nonfinite_name(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else str(key): encode(v) for key, v in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [encode(item) for item in value]
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value).decode("utf-8", "surrogateescape")
+    return str(value)  # a Path, a numpy number, …: readable, and never a failure on the way out
+
+
+def _nonfinite_name(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    return "Infinity" if value > 0 else "-Infinity"
+
+
+def dumps(value: Any, indent: int | None = None) -> str:
+    """Strict JSON text, ASCII only: lone surrogates of a file name survive as escapes."""
+    separators = (",", ":") if indent is None else None
+    return json.dumps(encode(value), indent=indent, separators=separators, allow_nan=False)
+
+
+def dump_line(value: dict[str, Any]) -> bytes:
+    """One line of a .jsonl file. Plain finite values, nearly all lines, take the short way."""
+    try:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
+    except (TypeError, ValueError):
+        return dumps(value).encode("ascii") + b"\n"
+
+
+def loads(text: bytes | str) -> Any:
+    """Parsed JSON, or DecodeError whatever was wrong with it."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:  # ValueError: JSON and Unicode errors alike
+        raise DecodeError(str(error) or type(error).__name__) from None
+
+
+def decode(kind: type[T], value: Any, where: str = "") -> T:
+    """The record of this kind, or DecodeError naming the field that does not fit."""
+    try:
+        return typing.cast(T, _decoder(typing.cast(Any, kind))(value, where or _name_of(kind)))
+    except RecursionError:
+        raise DecodeError(f"{where or _name_of(kind)} is nested too deeply") from None
+
+
+@functools.cache
+def _decoder(kind: Any) -> Decoder:
+    """How to read one annotated type. Built once per type: vitals are read by the ten thousand."""
+    if kind is Any:
+        return lambda value, where: value
+    if dataclasses.is_dataclass(kind):
+        return _record_decoder(kind)
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Literal:
+        return _literal_decoder(arguments)
+    if origin in (typing.Union, types.UnionType):
+        return _optional_decoder(arguments)
+    if origin is list:
+        return _list_decoder(_decoder(arguments[0]))
+    if origin is tuple:
+        return _tuple_decoder([_decoder(argument) for argument in arguments])
+    if origin is dict:
+        return _dict_decoder(_decoder(arguments[1]))
+    raise TypeError(f"records hold no {kind!r}: teach store/codec.py to read it")
+
+
+def _record_decoder(kind: Any) -> Decoder:
+    hints = typing.get_type_hints(kind, vars(sys.modules[kind.__module__]))
+    fields = [
+        (
+            f.name,
+            _decoder(hints[f.name]),
+            f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING,
+        )
+        for f in dataclasses.fields(kind)
+        if f.init
+    ]
+
+    def read(value: Any, where: str) -> Any:
+        if not isinstance(value, dict):
+            raise _misfit(where, "an object", value)
+        found = {}
+        for name, reader, is_required in fields:
+            if name in value:
+                found[name] = reader(value[name], f"{where}.{name}")
+            elif is_required:
+                raise DecodeError(f"{where}.{name} is missing")
+        return kind(**found)
+
+    return read
+
+
+def _read_int(value: Any, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise _misfit(where, "a whole number", value)
+    return value
+
+
+def _read_float(value: Any, where: str) -> float:
+    if isinstance(value, str) and value in _NONFINITE:
+        return _NONFINITE[value]
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise _misfit(where, "a number", value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise _misfit(where, "a number of sensible size", value) from None
+
+
+def _read_str(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise _misfit(where, "a text", value)
+    return value
+
+
+def _read_bool(value: Any, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise _misfit(where, "true or false", value)
+    return value
+
+
+def _read_none(value: Any, where: str) -> None:
+    if value is not None:
+        raise _misfit(where, "null", value)
+
+
+_PLAIN: dict[Any, Decoder] = {
+    int: _read_int,
+    float: _read_float,
+    str: _read_str,
+    bool: _read_bool,
+    type(None): _read_none,
+}
+
+
+def _literal_decoder(allowed: tuple[Any, ...]) -> Decoder:
+    def read(value: Any, where: str) -> Any:
+        if not isinstance(value, str) or value not in allowed:
+            raise _misfit(where, "one of " + ", ".join(map(str, allowed)), value)
+        return value
+
+    return read
+
+
+def _optional_decoder(arguments: tuple[Any, ...]) -> Decoder:
+    readers = [_decoder(argument) for argument in arguments if argument is not type(None)]
+    may_be_none = len(readers) < len(arguments)
+
+    def read(value: Any, where: str) -> Any:
+        if value is None and may_be_none:
+            return None
+        for reader in readers[:-1]:
+            try:
+                return reader(value, where)
+            except DecodeError:
+                continue
+        return readers[-1](value, where)
+
+    return read
+
+
+def _list_decoder(item: Decoder) -> Decoder:
+    def read(value: Any, where: str) -> list[Any]:
+        if not isinstance(value, list):
+            raise _misfit(where, "a list", value)
+        return [item(element, f"{where}[{i}]") for i, element in enumerate(value)]
+
+    return read
+
+
+def _tuple_decoder(items: list[Decoder]) -> Decoder:
+    def read(value: Any, where: str) -> tuple[Any, ...]:
+        if not isinstance(value, list) or len(value) != len(items):
+            raise _misfit(where, f"a list of {len(items)}", value)
+        return tuple(
+            item(element, f"{where}[{i}]")
+            for i, (item, element) in enumerate(zip(items, value, strict=True))
+        )
+
+    return read
+
+
+def _dict_decoder(item: Decoder) -> Decoder:
+    def read(value: Any, where: str) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise _misfit(where, "an object", value)
+        return {key: item(element, f"{where}.{key}") for key, element in value.items()}
+
+    return read
+
+
+def _name_of(kind: Any) -> str:
+    return str(getattr(kind, "__name__", kind))
+
+
+def _misfit(where: str, wanted: str, value: Any) -> DecodeError:
+    shown = repr(value)
+    if len(shown) > 40:
+        shown = shown[:37] + "..."
+    return DecodeError(f"{where} should be {wanted}, not {shown}")

@@ -1,0 +1,243 @@
+"""Reading one run, live or over, here or copied from elsewhere.
+
+In: a run folder. Out: the dataclasses of `rerail.records`. Promises: a torn tail costs the last
+record; what is not there gives an empty value; what is there and cannot be read as what it should
+be gives UnreadableInput naming the file, and for a foreign schema both numbers. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rerail.errors import UnreadableInput
+from rerail.records import (
+    AfterDeath,
+    BlackBox,
+    Crash,
+    Event,
+    MappedLibrary,
+    ProcessRecord,
+    RunInfo,
+    Stall,
+    VitalsRow,
+)
+from rerail.store import layout, liveness
+from rerail.store.appending import describe
+from rerail.store.codec import DecodeError, decode, loads
+from rerail.store.jsonlines import check_schema, read_objects, unreadable
+from rerail.store.output_reader import OutputReader
+from rerail.store.process_records import assemble_processes
+from rerail.store.vitals_rows import read_rows
+
+T = TypeVar("T")
+
+
+class RunFolder:
+    """The reading end of a run folder. Each call reads the files anew: a live run moves on."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+
+    def __repr__(self) -> str:
+        return f"RunFolder({str(self.path)!r})"
+
+    @property
+    def id(self) -> str:
+        return self.path.name
+
+    def info(self) -> RunInfo:
+        """`run.json`; a run whose recorder is gone without an ending is `lost`."""
+        info = self._info_as_written()
+        if info.state != "running" or self._is_live(info):
+            return info
+        return dataclasses.replace(info, state="lost", elapsed_seconds=self._last_seen_seconds())
+
+    def is_live(self) -> bool:
+        """Whether somebody is still recording this run."""
+        return self._is_live(self._info_as_written())
+
+    @property
+    def t0_ns(self) -> int:
+        """Monotonic nanoseconds at the start of the run, on the machine that recorded it."""
+        return self._info_as_written().t0_ns
+
+    def events(self) -> Iterator[Event]:
+        path = self.path / layout.EVENTS
+        for value in read_objects(path):
+            t, kind = value.pop("t", None), value.pop("kind", None)
+            if not isinstance(kind, str) or isinstance(t, bool) or not isinstance(t, (int, float)):
+                continue
+            if kind == "run-started":
+                check_schema(path, value.get("schema"), layout.SCHEMA)
+            yield Event(float(t), kind, value)
+
+    def processes(self) -> list[ProcessRecord]:
+        """Every process of the tree, in order of appearance."""
+        return assemble_processes(self.events())
+
+    def vitals(self) -> Iterator[VitalsRow]:
+        """The whole run, thinned."""
+        return read_rows(self.path / layout.VITALS)
+
+    def recent_vitals(self) -> list[VitalsRow]:
+        """The last minute or two at 10 Hz, oldest first."""
+        rows = [
+            *read_rows(self.path / layout.VITALS_RECENT_OLD),
+            *read_rows(self.path / layout.VITALS_RECENT),
+        ]
+        rows.sort(key=lambda row: row.t_seconds)
+        return rows
+
+    def output(self) -> OutputReader:
+        return OutputReader(self.path)
+
+    def boxes(self) -> list[BlackBox]:
+        """What each process last said of itself, in order of their start."""
+        paths = self._agent_files("*.box")
+        if not paths:
+            return []
+        from rerail.store.blackbox import read_box
+
+        boxes = self._agent_records(paths, read_box)
+        return sorted(boxes, key=lambda box: (box.started_t_seconds, box.pid))
+
+    def crashes(self) -> list[Crash]:
+        """Symbolised crashes, or the raw ones where nobody has symbolised them yet."""
+        try:
+            document = self._document(layout.CRASHES)
+            if document is not None:
+                return self._records(Crash, document, layout.CRASHES)
+        except UnreadableInput:
+            if not self._agent_files("*.crash"):
+                raise
+        paths = self._agent_files("*.crash")
+        if not paths:
+            return []
+        from rerail.store.crashfile import read_crash
+
+        crashes = self._agent_records(paths, read_crash)
+        return sorted(crashes, key=lambda crash: (crash.t_seconds or 0.0, crash.pid))
+
+    def libraries(self) -> dict[str, list[MappedLibrary]]:
+        """Native libraries last seen in each process, by ProcessRecord.key."""
+        found = {}
+        for path in sorted((self.path / layout.MAPS).glob("*.json")):
+            name = f"{layout.MAPS}/{path.name}"
+            document = self._document(name)
+            if document is not None:
+                found[path.stem] = self._records(MappedLibrary, document, name)
+        return found
+
+    def stalls(self) -> list[Stall]:
+        found = []
+        for value in read_objects(self.path / layout.STALLS):
+            try:
+                found.append(decode(Stall, value))
+            except DecodeError:
+                continue
+        return found
+
+    def after(self) -> AfterDeath:
+        document = self._document(layout.AFTER)
+        return (
+            AfterDeath() if document is None else self._record(AfterDeath, document, layout.AFTER)
+        )
+
+    def surroundings(self) -> dict[str, Any]:
+        return self._document_object(layout.SURROUNDINGS)
+
+    def diagnosis(self) -> dict[str, Any]:
+        """`diagnosis.json` as the contract has it; empty until somebody has explained the run."""
+        return self._document_object(layout.DIAGNOSIS)
+
+    def missing(self) -> list[tuple[str, str]]:
+        """What the recorder could not write or find out, and why."""
+        return [
+            (str(event.data.get("what", "")), str(event.data.get("why", "")))
+            for event in self.events()
+            if event.kind == "missing"
+        ]
+
+    def _info_as_written(self) -> RunInfo:
+        document = self._document(layout.RUN)
+        if document is None:
+            raise UnreadableInput(
+                f"{self.path} is not a run folder: it has no {layout.RUN}",
+                "`rerail runs` lists the runs on record.",
+            )
+        return self._record(RunInfo, document, layout.RUN)
+
+    def _is_live(self, info: RunInfo) -> bool:
+        return liveness.is_live(self.path, info)
+
+    def _last_seen_seconds(self) -> float | None:
+        """The latest moment that anything was written of."""
+        latest: float | None = None
+        try:
+            for event in self.events():
+                latest = event.t_seconds
+            for row in self.recent_vitals()[-1:]:
+                latest = max(latest or 0.0, row.t_seconds)
+        except UnreadableInput:
+            pass
+        return latest
+
+    def _agent_files(self, pattern: str) -> list[Path]:
+        return sorted((self.path / layout.AGENT).glob(pattern))
+
+    def _agent_records(self, paths: list[Path], read: Callable[[Path, int], T | None]) -> list[T]:
+        t0_ns = self.t0_ns
+        found = []
+        for path in paths:
+            try:
+                record = read(path, t0_ns)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise unreadable(path, describe(error)) from None
+            if record is not None:
+                found.append(record)
+        return found
+
+    def _document(self, name: str) -> Any:
+        """Parsed JSON with a schema that we know; None if the file is not there.
+
+        A list without a schema is taken as it is: `maps/` may be written that way.
+        """
+        path = self.path / name
+        try:
+            value = loads(path.read_bytes())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise unreadable(path, describe(error)) from None
+        except DecodeError as error:
+            raise unreadable(path, f"not JSON, or only the beginning of it ({error})") from None
+        if isinstance(value, dict):
+            check_schema(path, value.get("schema"), layout.SCHEMA)
+        elif not isinstance(value, list):
+            raise unreadable(path, "neither an object nor a list")
+        return value
+
+    def _document_object(self, name: str) -> dict[str, Any]:
+        value = self._document(name)
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            raise unreadable(self.path / name, "a list where an object belongs")
+        return value
+
+    def _record(self, kind: type[T], value: Any, name: str) -> T:
+        try:
+            return decode(kind, value, name)
+        except DecodeError as error:
+            raise unreadable(self.path / name, str(error)) from None
+
+    def _records(self, kind: type[T], value: Any, name: str) -> list[T]:
+        items = value.get("items") if isinstance(value, dict) else value
+        if not isinstance(items, list):
+            raise unreadable(self.path / name, "it holds no list of items")
+        return [self._record(kind, item, name) for item in items]

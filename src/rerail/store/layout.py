@@ -1,0 +1,110 @@
+"""Where things lie in a store and in a run folder, and who may read them.
+
+The names of docs/run-folder.md, in one place; making ids and folders; atomic replacement of a file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from pathlib import Path
+
+SCHEMA = 1
+
+RUNS = "runs"
+INDEX = "index.sqlite"
+
+RUN = "run.json"
+SURROUNDINGS = "surroundings.json"
+EVENTS = "events.jsonl"
+OUTPUT = "output.log"
+OUTPUT_INDEX = "output.index.jsonl"
+VITALS = "vitals.jsonl"
+VITALS_RECENT = "vitals.recent.jsonl"
+VITALS_RECENT_OLD = "vitals.recent.old.jsonl"
+MAPS = "maps"
+STALLS = "stalls.jsonl"
+AGENT = "agent"
+CRASHES = "crashes.json"
+AFTER = "after.json"
+DIAGNOSIS = "diagnosis.json"
+RESERVE = "reserve"  # space set aside for the last words on a full disk
+
+FOLDER_MODE = 0o700
+FILE_MODE = 0o600
+
+_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
+_TAIL = re.compile(r"output\.tail-(\d+)\.log")
+
+
+def new_run_id(unix_seconds: float) -> str:
+    """UTC start time and four random hex digits: sorts by age, needs no counter."""
+    return time.strftime("%Y%m%d-%H%M%S-", time.gmtime(unix_seconds)) + os.urandom(2).hex()
+
+
+def is_run_id(name: str) -> bool:
+    return _ID.fullmatch(name) is not None
+
+
+def tail_name(number: int) -> str:
+    return f"output.tail-{number}.log"
+
+
+def tail_number(name: str) -> int | None:
+    found = _TAIL.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+def make_folder(path: Path) -> None:
+    """Like mkdir -p, and private whatever the umask says."""
+    if path.is_dir():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir(mode=FOLDER_MODE)
+    except FileExistsError:
+        return
+    path.chmod(FOLDER_MODE)
+
+
+def open_append(path: Path) -> int:
+    """A descriptor at the end of the file. The umask can only take bits of 0600 away."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+    return os.open(path, flags, FILE_MODE)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write beside, fsync, rename: a reader sees the old text or the new one, never a half."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        descriptor = os.open(
+            beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE
+        )
+        try:
+            write_all(descriptor, data)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        beside.replace(path)
+    except OSError:
+        try:
+            beside.unlink()
+        except OSError:
+            pass
+        raise
+
+
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
+    written = os.write(descriptor, data)
+    while written < len(data):
+        written += os.write(descriptor, data[written:])
+
+
+def sync_folder(path: Path) -> None:
+    """Make a new name in this folder survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

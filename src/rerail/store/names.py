@@ -1,0 +1,73 @@
+"""Which run does the user mean?
+
+In: what was typed, and the ids on record. Out: the folder of one run, or UnknownRun saying what
+could have been typed instead.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from rerail.errors import UnknownRun
+from rerail.store import layout
+
+
+def find_run(home: Path, name: str, ids: Sequence[str]) -> Path:
+    """`ids` are sorted, oldest first."""
+    runs = home / layout.RUNS
+    if name == "last":
+        named = [run_id for run_id in ids if (runs / run_id / layout.RUN).exists()]
+        if not named:
+            raise UnknownRun(*_nothing_recorded(home))
+        return runs / _newest(runs, named)
+    if name in ids:
+        return runs / name
+    as_path = Path(name).expanduser()
+    if (as_path / layout.RUN).exists():
+        return as_path.absolute()
+    if name and os.sep not in name:
+        starting = [run_id for run_id in ids if run_id.startswith(name)]
+        # The four digits at the end are what people remember.
+        matches = starting or [run_id for run_id in ids if run_id.endswith(f"-{name}")]
+        if len(matches) == 1:
+            return runs / matches[0]
+        if matches:
+            raise UnknownRun(
+                f"{len(matches)} runs begin with {name!r}: {_some(matches)}",
+                "Type more of the id, or `last` for the newest.",
+            )
+    if as_path.is_dir():
+        raise UnknownRun(
+            f"{name} is not a run folder: it has no {layout.RUN}",
+            "A run folder is runs/ID in a store; `rerail runs` lists the ids.",
+        )
+    if not ids:
+        raise UnknownRun(*_nothing_recorded(home, name))
+    close = difflib.get_close_matches(name, ids, n=3, cutoff=0.5) or list(ids[-3:])[::-1]
+    raise UnknownRun(
+        f"no run {name!r} in {home}",
+        f"There is {_some(close)}; `rerail runs` lists all {len(ids)}, `last` is the newest.",
+    )
+
+
+def _newest(runs: Path, ids: Sequence[str]) -> str:
+    """Ids say the second; of runs begun in the same second the folder written last is newest."""
+    second = ids[-1][:15]
+    same = [run_id for run_id in ids if run_id[:15] == second]
+    return max(same, key=lambda run_id: ((runs / run_id).stat().st_ctime_ns, run_id))
+
+
+def _nothing_recorded(home: Path, name: str = "") -> tuple[str, str]:
+    wanted = f"no run {name!r}: " if name else ""
+    return (
+        f"{wanted}nothing is recorded in {home}",
+        "Record one with `rerail run -- CMD`, or say where the runs are with --home.",
+    )
+
+
+def _some(ids: Sequence[str]) -> str:
+    shown = ", ".join(ids[:4])
+    return f"{shown}, …" if len(ids) > 4 else shown

@@ -1,0 +1,220 @@
+"""Keeping what the command prints: all of it up to a size, then the beginning and the end.
+
+In: bytes as they arrive, with their stream and time. Out: output.log, tail segments and the index
+of docs/run-folder.md. Promises: the bytes are on file when `write` returns; offsets and line
+numbers count every byte the command printed, also those that were dropped or that a full disk
+refused; nothing raises OSError; the size on disk is bounded however long the run.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rerail.store import layout
+from rerail.store.appending import RETRY_SECONDS, FaultLog, LineLog
+from rerail.store.codec import dump_line
+from rerail.store.output_segments import count_newlines, find_segments
+
+HEAD_BYTES = 64 * 1024 * 1024
+TAIL_BYTES = 16 * 1024 * 1024
+TAILS_KEPT = 2
+INDEX_SECONDS = 0.1
+# Past this size of the index its rows are written half as often, and again at each doubling:
+# a progress bar that redraws ten times a second for a week would else outgrow the output itself.
+INDEX_BYTES = 2 * 1024 * 1024
+
+EventSink = Callable[..., None]
+
+
+@dataclass
+class _Tail:
+    path: Path
+    offset: int  # of its first byte
+    line: int  # that this byte lies in
+    bytes: int = 0  # known once the segment is closed
+    newlines: int = 0
+
+
+class OutputLog:
+    """The writing end. One per run, used by one process at a time."""
+
+    def __init__(
+        self,
+        folder: Path,
+        faults: FaultLog,
+        event: EventSink,
+        *,
+        head_bytes: int = HEAD_BYTES,
+        tail_bytes: int = TAIL_BYTES,
+    ) -> None:
+        self._folder = folder
+        self._faults = faults
+        self._event = event
+        self._head_bytes = head_bytes
+        self._tail_bytes = tail_bytes
+        self.offset = 0  # bytes printed so far
+        self.newlines = 0  # lines ended so far
+        self._descriptor = -1
+        self._room = head_bytes
+        self._has_head = False
+        self._tail_number = 0
+        self._tails: list[_Tail] = []
+        self._lost: tuple[int, int] | None = None  # offset and newlines when the disk refused
+        self._retry_at = 0.0
+        self._index = LineLog(folder / layout.OUTPUT_INDEX, faults)
+        self._index_bytes = 0
+        self._index_seconds = INDEX_SECONDS
+        self._stream: str | None = None
+        self._indexed_at = -1.0
+
+    @classmethod
+    def resume(cls, folder: Path, faults: FaultLog, event: EventSink, **sizes: int) -> OutputLog:
+        """Go on where a killed writer stopped: counts come from the files themselves."""
+        log = cls(folder, faults, event, **sizes)
+        segments = find_segments(folder)
+        if not segments:
+            return log
+        last = segments[-1]
+        log._has_head = True
+        log.offset = last.offset + last.size
+        log.newlines = last.line - 1 + count_newlines(last.path)
+        for segment in segments:
+            number = layout.tail_number(segment.path.name)
+            if number is not None:
+                log._tail_number = max(log._tail_number, number)
+                log._tails.append(_Tail(segment.path, segment.offset, segment.line, segment.size))
+        log._room = (log._tail_bytes if log._tails else log._head_bytes) - last.size
+        try:
+            log._descriptor = layout.open_append(last.path)
+            log._index_bytes = (folder / layout.OUTPUT_INDEX).stat().st_size
+        except OSError as error:
+            faults.add("output", error)
+        return log
+
+    def write(self, data: bytes, stream: str, t_seconds: float) -> None:
+        if not data:
+            return
+        if stream != self._stream or t_seconds - self._indexed_at >= self._index_seconds:
+            self._add_index_row(stream, t_seconds)
+        if self._lost is None and self._descriptor >= 0 and len(data) <= self._room:
+            try:
+                written = os.write(self._descriptor, data)
+            except OSError as error:
+                self._refused(error)
+                written = 0
+            else:
+                self._room -= written
+            self._count(data[:written] if written < len(data) else data)
+            if written == len(data):
+                return
+            data = data[written:]
+        self._write_in_pieces(memoryview(data))
+
+    def close(self) -> None:
+        """Say what is missing, and close."""
+        self._tell_lost()
+        self._close_segment()
+        self._index.flush(is_urgent=True)
+        self._index.close()
+
+    def _write_in_pieces(self, data: memoryview) -> None:
+        """The slow way: over a segment's end, or after the disk refused."""
+        while data:
+            if self._lost is not None and time.monotonic() < self._retry_at:
+                self._count(bytes(data))
+                return
+            try:
+                if self._descriptor < 0 or self._room <= 0:
+                    self._next_segment()
+                written = os.write(self._descriptor, data[: self._room])
+            except OSError as error:
+                self._refused(error)
+                continue
+            self._tell_lost()
+            self._room -= written
+            self._count(bytes(data[:written]))
+            data = data[written:]
+
+    def _count(self, data: bytes) -> None:
+        self.offset += len(data)
+        self.newlines += data.count(b"\n")
+
+    def _refused(self, error: OSError) -> None:
+        """A gap opens here; what comes after it goes into a segment of its own."""
+        self._faults.add("output", error)
+        if self._lost is None:
+            self._lost = (self.offset, self.newlines)
+        self._retry_at = time.monotonic() + RETRY_SECONDS
+        self._close_segment()
+
+    def _tell_lost(self) -> None:
+        if self._lost is not None:
+            offset, newlines = self._lost
+            self._lost = None
+            if self.offset > offset:
+                self._event(
+                    "output-dropped", bytes=self.offset - offset, lines=self.newlines - newlines
+                )
+
+    def _next_segment(self) -> None:
+        self._close_segment()
+        if not self._has_head:
+            # Also after a refusal: an output.log that could not be opened at first begins later.
+            self._descriptor = layout.open_append(self._folder / layout.OUTPUT)
+            self._has_head = True
+            self._room = self._head_bytes
+            if self.offset:
+                self._event(
+                    "output-segment", file=layout.OUTPUT, offset=self.offset, line=self.newlines + 1
+                )
+            return
+        path = self._folder / layout.tail_name(self._tail_number + 1)
+        self._descriptor = layout.open_append(path)
+        self._room = self._tail_bytes
+        self._tail_number += 1
+        line = self.newlines + 1
+        self._tails.append(_Tail(path, self.offset, line))
+        self._event("output-segment", file=path.name, offset=self.offset, line=line)
+        while len(self._tails) > TAILS_KEPT:
+            self._drop_oldest_tail()
+
+    def _drop_oldest_tail(self) -> None:
+        tail = self._tails.pop(0)
+        try:
+            tail.path.unlink()
+        except OSError as error:
+            self._faults.add("output", error)
+            return
+        self._event("output-dropped", bytes=tail.bytes, lines=tail.newlines)
+
+    def _close_segment(self) -> None:
+        if self._descriptor >= 0:
+            if self._tails:
+                tail = self._tails[-1]
+                tail.bytes = self.offset - tail.offset
+                tail.newlines = self.newlines + 1 - tail.line
+            try:
+                os.close(self._descriptor)
+            except OSError:
+                pass
+            self._descriptor = -1
+
+    def _add_index_row(self, stream: str, t_seconds: float) -> None:
+        is_soon = t_seconds - self._indexed_at < self._index_seconds
+        if is_soon and self._index_bytes > INDEX_BYTES:
+            if self._stream == "mixed":
+                return
+            stream = "mixed"  # too many changes to write each one down; said, not hidden
+        row: dict[str, Any] = {"offset": self.offset, "t": round(t_seconds, 3), "stream": stream}
+        line = dump_line(row)
+        self._index.append(line)
+        self._index_bytes += len(line)
+        self._stream = stream
+        self._indexed_at = t_seconds
+        if self._index_bytes > INDEX_BYTES * (self._index_seconds / INDEX_SECONDS):
+            self._index_seconds *= 2

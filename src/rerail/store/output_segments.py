@@ -1,0 +1,74 @@
+"""Which files hold the command's output, and which bytes and lines of it each one holds.
+
+In: a run folder. Out: its segments in order. Offsets and line numbers are those of everything that
+the command printed, so a gap between two segments is output that was dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rerail.store import layout
+from rerail.store.jsonlines import read_objects
+
+
+@dataclass(frozen=True)
+class Segment:
+    path: Path
+    offset: int  # of its first byte in all output
+    line: int  # number of the line that its first byte lies in
+    size: int
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.size
+
+
+def find_segments(folder: Path) -> list[Segment]:
+    """Those that still exist. A tail whose event was lost counts as following its predecessor."""
+    sizes = _sizes(folder)
+    if not sizes:
+        return []
+    places: dict[str, tuple[int, int]] = {}
+    for event in read_objects(folder / layout.EVENTS):
+        if event.get("kind") == "output-segment":
+            offset, line = event.get("offset"), event.get("line")
+            if isinstance(offset, int) and isinstance(line, int):
+                places[str(event.get("file"))] = (max(offset, 0), max(line, 1))
+    segments: list[Segment] = []
+    for name in sorted(sizes, key=lambda name: layout.tail_number(name) or 0):
+        path = folder / name
+        if name in places:
+            offset, line = places[name]
+        elif segments:
+            last = segments[-1]
+            offset, line = last.end, last.line + count_newlines(last.path)
+        else:
+            offset, line = 0, 1
+        if segments and offset < segments[-1].end:
+            offset = segments[-1].end  # two files cannot hold the same byte
+        segments.append(Segment(path, offset, line, sizes[name]))
+    return segments
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    sizes = {}
+    try:
+        for path in folder.glob("output*.log"):
+            if path.name == layout.OUTPUT or layout.tail_number(path.name) is not None:
+                sizes[path.name] = path.stat().st_size
+    except OSError:
+        pass
+    return sizes
+
+
+def count_newlines(path: Path) -> int:
+    count = 0
+    try:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                count += block.count(b"\n")
+    except OSError:
+        pass
+    return count

@@ -1,0 +1,71 @@
+"""Keeping the store within its size: oldest runs go first, live runs never.
+
+In: a store's runs folder and a limit in bytes. Out: the ids that were removed. Removal renames the
+folder aside first, so that a half-removed run is never taken for a run.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from rerail.errors import UsageError
+
+DEFAULT_LIMIT_BYTES = 5 * 1024**3
+
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", re.IGNORECASE)
+_FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
+
+
+def parse_size(text: str) -> int:
+    """Bytes for "500M", "5 GiB", "1.5g". Powers of 1024 throughout."""
+    found = _SIZE.fullmatch(text)
+    if not found:
+        raise UsageError(f"not a size: {text!r}", "Write it like 500M or 5GiB.")
+    return int(float(found[1]) * _FACTORS[found[2].lower()])
+
+
+def limit_bytes() -> int:
+    """RERAIL_STORE_LIMIT, or the default. A limit that cannot be read is no reason to delete."""
+    text = os.environ.get("RERAIL_STORE_LIMIT")
+    return parse_size(text) if text else DEFAULT_LIMIT_BYTES
+
+
+def folder_bytes(path: Path) -> int:
+    """What a run folder takes on the disk; blocks, not lengths: the black boxes are sparse."""
+    total = 0
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                try:
+                    if entry.is_dir(follow_symlinks=False):
+                        total += folder_bytes(Path(entry.path))
+                    else:
+                        total += entry.stat(follow_symlinks=False).st_blocks * 512
+                except OSError:
+                    continue
+    except OSError:
+        pass
+    return total
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a run folder, or raise the OSError that says why it is still there."""
+    import shutil  # here, not above: it costs the start of every `rerail run` milliseconds
+
+    aside = path.with_name(f".removed-{path.name}-{os.getpid()}")
+    path.rename(aside)
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def sweep_leftovers(runs: Path) -> None:
+    """Finish removals that were cut short."""
+    import shutil
+
+    try:
+        leftovers = [path for path in runs.iterdir() if path.name.startswith(".removed-")]
+    except OSError:
+        return
+    for path in leftovers:
+        shutil.rmtree(path, ignore_errors=True)

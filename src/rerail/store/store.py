@@ -1,0 +1,316 @@
+"""The folder that holds the runs.
+
+In: a home folder, which need not exist yet. Out: new runs to write, old runs to read, a list.
+Promises: `create_run` always gives a writer, if need be one that keeps the run elsewhere or nowhere
+and says so; no live run is ever removed; the index is a cache, and a store without one works.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import rerail
+from rerail.errors import RerailError, StoreUnavailable, UsageError
+from rerail.records import RunInfo
+from rerail.store import layout, liveness, retention
+from rerail.store.appending import FaultLog, describe
+from rerail.store.codec import DecodeError, decode, dumps, loads
+from rerail.store.folder import RunFolder
+from rerail.store.home import fallback_home, is_ours
+from rerail.store.index import Index
+from rerail.store.names import find_run
+from rerail.store.writer import RunWriter, set_reserve_aside
+
+CLEAN_SECONDS = 0.1  # what a new run spends on making room before its command starts
+UNNAMED_SECONDS = 3600.0  # a folder without run.json may be a run that is just being made
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One row of the list of runs."""
+
+    info: RunInfo
+    path: Path
+    size_bytes: int
+    leading_cause: str | None
+    leading_probability: float | None
+
+
+class Store:
+    def __init__(self, home: Path | str) -> None:
+        self.home = Path(home)
+        self.runs = self.home / layout.RUNS
+
+    def create_run(
+        self,
+        command: Sequence[str],
+        cwd: str | os.PathLike[str],
+        settings: dict[str, Any],
+        has_terminal: bool,
+    ) -> RunWriter:
+        """A new run folder and what writes it; the run's clock starts here.
+
+        Where the store cannot be written the run goes into a private temporary folder, and where
+        that cannot either, nowhere: `RunWriter.missing` then says so, and nothing is raised.
+        """
+        unix, t0_ns = time.time(), time.monotonic_ns()
+        faults = FaultLog()
+        self._make_room()
+        path = self.runs / layout.new_run_id(unix)
+        for home in (self.home, fallback_home()):
+            try:
+                path = _make_run_folder(home, unix)
+                break
+            except OSError as error:
+                faults.add(f"run folder in {home}", error)
+        info = RunInfo(
+            schema=layout.SCHEMA,
+            id=path.name,
+            command=list(command),
+            cwd=os.fspath(cwd),
+            started_unix=round(unix, 3),
+            host=os.uname().nodename,
+            rerail_version=rerail.__version__,
+            recorder_pid=os.getpid(),
+            root_pid=None,
+            has_terminal=has_terminal,
+            state="running",
+            settings=settings,
+            fingerprint=fingerprint(command, cwd),
+            t0_ns=t0_ns,
+            recorder_start_ticks=liveness.start_ticks(os.getpid()),
+            recorder_scope=liveness.scope(),
+        )
+        writer = RunWriter(path, info, faults)
+        writer.update_info()
+        writer.event(
+            "run-started",
+            t_seconds=0.0,
+            schema=layout.SCHEMA,
+            unix=unix,
+            monotonic=t0_ns / 1e9,
+            monotonic_ns=t0_ns,
+        )
+        return writer
+
+    def resolve(self, name: str) -> RunFolder:
+        """The run that answers to an id, a unique prefix of one, a folder, or `last`."""
+        return RunFolder(find_run(self.home, name, self.ids()))
+
+    def ids(self) -> list[str]:
+        """Ids of all runs, oldest first."""
+        try:
+            names = os.listdir(self.runs)  # noqa: PTH208 - names only, a thousand at a time
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as error:
+            raise StoreUnavailable(
+                f"cannot read {self.runs}: {describe(error)}",
+                "Say which store to use with --home or RERAIL_HOME.",
+            ) from None
+        return sorted(name for name in names if not name.startswith("."))
+
+    def list(self) -> list[RunInfo]:
+        """Every run that can be read, newest first."""
+        return [summary.info for summary in self.summaries()]
+
+    def summaries(self) -> Sequence[RunSummary]:
+        """Every run that can be read with its size and leading cause, newest first."""
+        ids = self.ids()
+        if not ids:
+            return []
+        with Index(self.home) as index:
+            return self._summaries(index, ids)
+
+    def history(self, info: RunInfo, limit: int = 20) -> Sequence[RunFolder]:
+        """Earlier runs of the same command in the same folder, newest first."""
+        same = [
+            RunFolder(summary.path)
+            for summary in self.summaries()
+            if summary.info.fingerprint == info.fingerprint
+            and summary.info.id != info.id
+            and summary.info.started_unix <= info.started_unix
+        ]
+        return same[:limit]
+
+    def remove(self, name: str) -> None:
+        """Remove one run for good; a run that is still being recorded is refused."""
+        folder = self.resolve(name)
+        if _is_in_use(folder):
+            raise UsageError(
+                f"run {folder.id} is still running: not removed",
+                f"Look at it with `rerail show {folder.id}`; remove it when it has ended.",
+            )
+        try:
+            retention.remove_folder(folder.path)
+        except OSError as error:
+            raise StoreUnavailable(f"cannot remove {folder.path}: {describe(error)}") from None
+
+    def clean(self, limit_bytes: int, seconds: float | None = None) -> Sequence[str]:
+        """Remove oldest runs until the store fits; ids of those removed. Live runs stay."""
+        deadline = None if seconds is None else time.monotonic() + seconds
+        retention.sweep_leftovers(self.runs)
+        ids = self.ids()
+        sizes = self._sizes(ids, deadline)
+        if sizes is None:
+            return []
+        total = sum(sizes.values())
+        removed = []
+        for name in ids:
+            if total <= limit_bytes:
+                break
+            folder = RunFolder(self.runs / name)
+            if _is_in_use(folder):
+                continue
+            try:
+                retention.remove_folder(folder.path)
+            except OSError:
+                continue
+            removed.append(name)
+            total -= sizes[name]
+            if deadline is not None and time.monotonic() > deadline:
+                break  # the next run goes on from here
+        return removed
+
+    def rebuild_index(self) -> int:
+        """Throw the index away and fill it from the folders; the number of runs in it."""
+        with Index(self.home) as index:
+            index.delete()
+        return len(self.summaries())
+
+    def _summaries(self, index: Index, ids: Sequence[str]) -> Sequence[RunSummary]:
+        known = index.rows()
+        found, changed = [], []
+        for name in ids:
+            folder = RunFolder(self.runs / name)
+            stamp = _stamp(folder.path)
+            row = known.get(name)
+            summary = _from_row(folder.path, row[1], row[2]) if row and row[0] == stamp else None
+            if summary is None:
+                try:
+                    summary = _read_summary(folder)
+                except RerailError:
+                    continue
+                if summary.info.state != "running":
+                    changed.append((name, stamp, _to_row(summary), summary.size_bytes))
+            found.append(summary)
+        index.update(changed, known.keys() - set(ids))
+        found.sort(key=lambda summary: (summary.info.started_unix, summary.info.id), reverse=True)
+        return found
+
+    def _sizes(self, ids: Sequence[str], deadline: float | None) -> dict[str, int] | None:
+        """Bytes per run; None if there are too many to look at before the deadline."""
+        known: dict[str, tuple[str, str, int]] = {}
+        if len(ids) > 100:
+            with Index(self.home) as index:
+                known = index.rows()
+        sizes = {}
+        for name in ids:
+            row = known.get(name)
+            sizes[name] = row[2] if row else retention.folder_bytes(self.runs / name)
+            if deadline is not None and time.monotonic() > deadline:
+                return None
+        return sizes
+
+    def _make_room(self) -> None:
+        try:
+            limit = retention.limit_bytes()
+            if limit > 0 and self.runs.is_dir():
+                self.clean(limit, CLEAN_SECONDS)
+        except (RerailError, OSError):
+            pass  # no room is made; that is no reason not to run the command
+
+
+def fingerprint(command: Sequence[str], cwd: str | os.PathLike[str]) -> str:
+    """Equal for two runs of the same command in the same folder."""
+    import hashlib
+
+    text = dumps([os.fspath(cwd), list(command)])
+    return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
+
+
+def _make_run_folder(home: Path, unix: float) -> Path:
+    layout.make_folder(home)
+    if home == fallback_home() and not is_ours(home):
+        raise PermissionError(1, "it belongs to somebody else")
+    layout.make_folder(home / layout.RUNS)
+    while True:
+        path = home / layout.RUNS / layout.new_run_id(unix)
+        try:
+            path.mkdir(mode=layout.FOLDER_MODE)
+            break
+        except FileExistsError:
+            continue  # another run of this second drew the same four digits
+    path.chmod(layout.FOLDER_MODE)
+    (path / layout.AGENT).mkdir(mode=layout.FOLDER_MODE)
+    (path / layout.MAPS).mkdir(mode=layout.FOLDER_MODE)
+    set_reserve_aside(path)
+    return path
+
+
+def _is_in_use(folder: RunFolder) -> bool:
+    """Whether somebody writes this run: its recorder, or its command after the recorder died."""
+    try:
+        info = folder.info()
+    except RerailError:
+        try:
+            return time.time() - folder.path.stat().st_mtime < UNNAMED_SECONDS
+        except OSError:
+            return False
+    if info.state == "ended":
+        return False
+    if info.state == "running":
+        return True
+    if info.root_pid is None or info.recorder_scope != liveness.scope():
+        return False
+    try:
+        root = [process for process in folder.processes() if process.pid == info.root_pid]
+    except RerailError:
+        return False
+    return any(liveness.has_process(process.pid, process.start_ticks) for process in root)
+
+
+def _stamp(path: Path) -> str:
+    """Changes whenever what the index keeps of a run may have changed."""
+    parts = []
+    for name in (layout.RUN, layout.DIAGNOSIS):
+        try:
+            status = (path / name).stat()
+            parts.append(f"{status.st_mtime_ns}:{status.st_size}")
+        except OSError:
+            parts.append("-")
+    return " ".join(parts)
+
+
+def _read_summary(folder: RunFolder) -> RunSummary:
+    info = folder.info()
+    cause, probability = None, None
+    try:
+        causes = folder.diagnosis().get("causes") or [{}]
+        cause, probability = causes[0].get("id"), causes[0].get("probability")
+    except (RerailError, AttributeError, IndexError, KeyError, TypeError):
+        pass  # the run itself can be read
+    return RunSummary(
+        info=info,
+        path=folder.path,
+        size_bytes=retention.folder_bytes(folder.path),
+        leading_cause=cause if isinstance(cause, str) else None,
+        leading_probability=float(probability) if isinstance(probability, (int, float)) else None,
+    )
+
+
+def _to_row(summary: RunSummary) -> str:
+    return dumps([summary.info, summary.leading_cause, summary.leading_probability])
+
+
+def _from_row(path: Path, text: str, size_bytes: int) -> RunSummary | None:
+    try:
+        info, cause, probability = loads(text)
+        return RunSummary(decode(RunInfo, info), path, size_bytes, cause, probability)
+    except (DecodeError, TypeError, ValueError):
+        return None

@@ -1,0 +1,211 @@
+"""Writing one run down while it happens.
+
+In: what the recorder saw. Out: the files of docs/run-folder.md. Promises: no method raises OSError,
+whatever the disk does; what could not be written is in `missing`, once per artefact; nothing waits
+in a buffer of ours when the disk takes it, so a killed recorder loses nothing; a full disk still
+gets the ending, from space that was set aside at the start.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from rerail.records import Outcome, RunInfo
+from rerail.store import layout, liveness
+from rerail.store.appending import FaultLog, LineLog
+from rerail.store.codec import DecodeError, decode, dump_line, dumps, encode, loads
+from rerail.store.jsonlines import read_objects, unreadable
+from rerail.store.output_log import OutputLog
+
+# Room for the last events, run.json, after.json, crashes.json and diagnosis.json of a usual death.
+RESERVE_BYTES = 512 * 1024
+
+
+class RunWriter:
+    """Streams one run into its folder; made by `Store.create_run` or `RunWriter.adopt`.
+
+    Used by one thread of one process at a time.
+    """
+
+    def __init__(
+        self, path: Path, info: RunInfo, faults: FaultLog | None = None, *, is_resumed: bool = False
+    ) -> None:
+        self.path = path
+        self.agent_dir = path / layout.AGENT
+        self._info = info
+        self._faults = faults or FaultLog()
+        self._lock = liveness.hold(path)
+        self._lines: dict[str, LineLog] = {}
+        make_output = OutputLog.resume if is_resumed else OutputLog
+        self._output = make_output(path, self._faults, self.event)
+        self._has_started = is_resumed
+        self._has_ended = False
+        self._can_use_reserve = False
+
+    @classmethod
+    def adopt(cls, path: Path) -> RunWriter:
+        """Go on with a run whose recorder was killed: same files, same clock, same counts."""
+        try:
+            info = decode(RunInfo, loads((path / layout.RUN).read_bytes()))
+        except (OSError, DecodeError) as error:
+            raise unreadable(path / layout.RUN, str(error)) from None
+        writer = cls(path, info, is_resumed=True)
+        writer._has_ended = any(
+            event.get("kind") == "run-ended" for event in read_objects(path / layout.EVENTS)
+        )
+        return writer
+
+    @property
+    def id(self) -> str:
+        return self._info.id
+
+    @property
+    def info(self) -> RunInfo:
+        return self._info
+
+    @property
+    def t0_ns(self) -> int:
+        """Monotonic nanoseconds at the start of the run: RERAIL_T0 of the agent."""
+        return self._info.t0_ns
+
+    @property
+    def lock_descriptor(self) -> int:
+        """Says that the run is live while open; a forked guardian that keeps it keeps the lock."""
+        return self._lock
+
+    @property
+    def missing(self) -> list[tuple[str, str]]:
+        """What the record lacks, and why: each artefact once."""
+        return self._faults.entries()
+
+    def now(self) -> float:
+        """Seconds since the start of the run."""
+        return (time.monotonic_ns() - self._info.t0_ns) / 1e9
+
+    def event(self, kind: str, *, t_seconds: float | None = None, **data: Any) -> None:
+        """Append one event. Beginning and end are on the disk when this returns."""
+        if kind == "run-started":
+            if self._has_started:
+                return
+            self._has_started = True
+        if kind == "run-ended":
+            if self._has_ended:
+                return
+            self._has_ended = True
+        is_root_end = kind == "process-ended" and data.get("pid") == self._info.root_pid
+        t = self.now() if t_seconds is None else t_seconds
+        line = {"t": round(t, 3), "kind": kind, **data}
+        is_durable = kind in ("run-started", "run-ended") or is_root_end
+        if is_root_end or kind == "run-ended":
+            self._release_reserve()
+        self._log(layout.EVENTS).append(dump_line(line), is_durable)
+
+    def output(self, data: bytes, stream: str, t_seconds: float) -> None:
+        """Keep bytes that the command printed, in order of arrival."""
+        self._output.write(data, stream, t_seconds)
+
+    def append(self, name: str, value: Any) -> bool:
+        """Append one record or object to a .jsonl artefact such as `stalls.jsonl`."""
+        return self._log(name).append(
+            dump_line(value if isinstance(value, dict) else encode(value))
+        )
+
+    def rotate(self, name: str, old_name: str) -> None:
+        """Make `name` the old one, replacing the previous old one; the next append begins anew."""
+        log = self._lines.pop(name, None)
+        if log is not None:
+            log.close()
+        try:
+            (self.path / name).replace(self.path / old_name)
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError) or not self.path.is_dir():
+                self._faults.add(name, error)
+
+    def write_json(self, name: str, value: Any) -> bool:
+        """Replace an artefact as a whole: the old text or the new one, never a half.
+
+        An object or a record gets the schema number; a list becomes {"schema", "items"}.
+        """
+        plain = encode(value)
+        if isinstance(plain, list):
+            plain = {"items": plain}
+        if isinstance(plain, dict):
+            plain = {"schema": layout.SCHEMA, **plain}
+        data = dumps(plain, indent=1).encode("ascii") + b"\n"
+        path = self.path / name
+        try:
+            if path.parent != self.path:
+                path.parent.mkdir(mode=layout.FOLDER_MODE, exist_ok=True)
+            layout.replace_file(path, data)
+            return True
+        except OSError as error:
+            if self._can_use_reserve and self._drop_reserve():
+                return self.write_json(name, value)
+            self._faults.add(name, error)
+            return False
+
+    def update_info(self, **fields: Any) -> None:
+        """Change fields of run.json (root_pid, settings, …)."""
+        self._info = dataclasses.replace(self._info, **fields)
+        self.write_json(layout.RUN, self._info)
+
+    def finish(self, outcome: Outcome, elapsed_seconds: float) -> None:
+        """Write how the run ended, say what is missing, and let go of the folder."""
+        self._release_reserve()
+        self._output.close()
+        for log in self._lines.values():
+            log.flush(is_urgent=True)
+        if not self.path.is_dir():
+            self._faults.add("run folder", "it was removed during the run")
+        self.update_info(state="ended", outcome=outcome, elapsed_seconds=round(elapsed_seconds, 3))
+        for what, why in self.missing:
+            self.event("missing", what=what, why=why)
+        self.event("run-ended", outcome=encode(outcome))
+        self._drop_reserve()
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the folder without an ending: the run will read as lost."""
+        for log in self._lines.values():
+            log.close()
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _log(self, name: str) -> LineLog:
+        log = self._lines.get(name)
+        if log is None:
+            log = self._lines[name] = LineLog(self.path / name, self._faults)
+        return log
+
+    def _release_reserve(self) -> None:
+        """The command is over: from now on nobody but us competes for the last free bytes."""
+        self._can_use_reserve = True
+        if self._faults.entries():
+            self._drop_reserve()
+            for log in self._lines.values():
+                log.flush(is_urgent=True)
+
+    def _drop_reserve(self) -> bool:
+        """True if there was a reserve and it is free space now."""
+        try:
+            (self.path / layout.RESERVE).unlink()
+            return True
+        except OSError:
+            return False
+
+
+def set_reserve_aside(path: Path) -> None:
+    """Take the space now that the ending will need if the disk is full by then."""
+    descriptor = layout.open_append(path / layout.RESERVE)
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(descriptor, 0, RESERVE_BYTES)
+        else:
+            layout.write_all(descriptor, bytes(RESERVE_BYTES))
+    finally:
+        os.close(descriptor)
