@@ -1,0 +1,73 @@
+"""The command line: one file per command, found by its name, imported only when asked for.
+
+`main` is what `rerail` starts. A command's callback may return its exit status; everything that
+goes wrong leaves it as an exception and becomes a sentence and a status in `_failures`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Sequence
+
+import click
+
+import rerail
+from rerail.cli._discovery import command_names, load_command, summary_of
+from rerail.cli._failures import report_failure
+
+
+class _Commands(click.Group):
+    """A group whose commands are the files of this folder."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return command_names()
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return load_command(cmd_name) if cmd_name in command_names() else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in command_names() and not name.startswith("-"):
+            raise click.UsageError(_no_such_command(name, args), ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, summary_of(name)) for name in command_names()]
+        if rows:
+            with formatter.section("Commands"):
+                formatter.write_dl(rows)
+
+
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+    epilog="Example: rerail run -- python train.py",
+)
+@click.version_option(
+    rerail.__version__, "--version", prog_name="rerail", message="%(prog)s %(version)s"
+)
+def group() -> None:
+    """Find out why a training run died, prove it, and put it back on the rails."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; its exit status."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    try:
+        status = group.main(args=arguments, prog_name="rerail", standalone_mode=False)
+        sys.stdout.flush()
+    except (Exception, KeyboardInterrupt) as error:
+        return report_failure(error)
+    return status if isinstance(status, int) else 0
+
+
+def _no_such_command(name: str, args: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, command_names(), n=1, cutoff=0.6)
+    if close:
+        return f"there is no command {name!r}. Did you mean `rerail {close[0]}`?"
+    typed = " ".join(args)
+    shown = typed if len(typed) <= 40 else f"{typed[:37]}..."
+    return f"there is no command {name!r}. To record a run, type `rerail run -- {shown}`."

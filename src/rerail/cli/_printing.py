@@ -1,0 +1,44 @@
+"""Printing for people and for programs: colour, width and JSON in one place."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from rerail.store.codec import encode
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PLAIN_WIDTH = 80  # of what is not a terminal
+WIDEST = 120  # longer lines are hard to read
+
+
+def print_json(document: Any) -> None:
+    """One document, and nothing else, on standard output."""
+    json.dump(encode(document), sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
+    sys.stdout.write("\n")
+    sys.stdout.flush()
+
+
+def console(to_stderr: bool = False) -> Console:
+    """80 columns unless a terminal or COLUMNS says otherwise; NO_COLOR is respected."""
+    from rich.console import Console
+
+    stream = sys.stderr if to_stderr else sys.stdout
+    return Console(
+        file=stream,
+        width=None if stream.isatty() and not os.environ.get("COLUMNS") else _plain_width(),
+        no_color=True if os.environ.get("NO_COLOR") else None,
+        highlight=False,
+        emoji=False,
+    )
+
+
+def _plain_width() -> int:
+    try:
+        return max(20, int(os.environ["COLUMNS"]))
+    except (KeyError, ValueError):
+        return PLAIN_WIDTH
