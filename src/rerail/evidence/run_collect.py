@@ -1,0 +1,104 @@
+"""Everything that can be observed of a recorded run.
+
+In: a run folder, and earlier runs of the same command. Out: `Evidence`. Promises: a reader that
+trips over a damaged record costs its own observations only, and the evidence says so in a `missing`
+observation; the text of the output is read by the same readers as any log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rerail.errors import RerailError
+from rerail.evidence.run_crashes import read_crashes
+from rerail.evidence.run_exits import read_deaths, read_outcome, read_outside_signals
+from rerail.evidence.run_facts import read_facts
+from rerail.evidence.run_history import MOST_RUNS, PastEnd, past_end, read_history
+from rerail.evidence.run_libraries import read_libraries
+from rerail.evidence.run_limits import read_limits
+from rerail.evidence.run_material import RecordedRun, read_material
+from rerail.evidence.run_memory import read_memory_growth, read_near_memory_limits
+from rerail.evidence.run_oom import read_oom_kills
+from rerail.evidence.run_progress import read_exceptions, read_progress, read_settings
+from rerail.evidence.run_ranks import read_failed_first
+from rerail.evidence.run_stalls import read_stalls
+from rerail.evidence.run_words import sentence
+from rerail.records import Evidence, Observation
+from rerail.store import RunFolder
+
+Reader = Callable[[RecordedRun], list[Observation]]
+
+# In the order in which a person would want to hear them.
+READERS: tuple[Reader, ...] = (
+    read_deaths,
+    read_outside_signals,
+    read_oom_kills,
+    read_crashes,
+    read_stalls,
+    read_failed_first,
+    read_exceptions,
+    read_progress,
+    read_near_memory_limits,
+    read_memory_growth,
+    read_limits,
+    read_libraries,
+    read_settings,
+)
+
+
+def collect_run(folder: RunFolder, history: Sequence[RunFolder] = ()) -> Evidence:
+    """All observations of one run; `history`: earlier runs of its fingerprint."""
+    run = read_material(folder)
+    return collect_recorded(run, _past_ends(history), _observe_output(folder))
+
+
+def collect_recorded(
+    run: RecordedRun, earlier: Sequence[PastEnd] = (), from_text: Sequence[Observation] = ()
+) -> Evidence:
+    """The same from records in hand; `from_text` is what the text readers saw in the output."""
+    observations: list[Observation] = []
+    for reader in READERS:
+        observations += _read(reader, run)
+    observations += read_history(run, earlier)
+    observations += from_text
+    observations += [_missing(run, what, why) for what, why in run.missing]
+    return Evidence(
+        outcome=read_outcome(run),
+        observations=observations,
+        facts=read_facts(run, observations),
+        origin="run",
+    )
+
+
+def _read(reader: Reader, run: RecordedRun) -> list[Observation]:
+    try:
+        return reader(run)
+    except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, IndexError) as error:
+        # A folder that was damaged or written by a newer rerail may hold what no reader expects.
+        name = reader.__name__.removeprefix("read_").replace("_", " ")
+        return [_missing(run, name, f"{type(error).__name__}: {error}")]
+
+
+def _missing(run: RecordedRun, what: str, why: str) -> Observation:
+    return Observation(
+        "missing",
+        sentence(f"the record lacks {what}: {why}"),
+        f"exit:{run.info.root_pid or 0}",
+        {"what": what, "why": why},
+    )
+
+
+def _past_ends(history: Sequence[RunFolder]) -> list[PastEnd]:
+    """Oldest first. A past run that cannot be read is no reason to be silent about this one."""
+    runs = []
+    for folder in history[:MOST_RUNS]:
+        try:
+            runs.append(read_material(folder, is_past=True))
+        except RerailError:
+            continue
+    runs.sort(key=lambda run: run.info.started_unix)
+    return [past_end(run) for run in runs]
+
+
+def _observe_output(folder: RunFolder) -> list[Observation]:
+    return []

@@ -1,0 +1,150 @@
+"""What one recorded run holds, read once, for the readers of this room.
+
+In: a `RunFolder`. Out: `RecordedRun`, plain records with the few look-ups that every reader needs.
+A part that the folder lacks is empty. Nothing here judges: that is for the readers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+from rerail.errors import UnreadableInput
+from rerail.records import (
+    AfterDeath,
+    BlackBox,
+    Crash,
+    Event,
+    MappedLibrary,
+    ProcessRecord,
+    RunInfo,
+    Stall,
+    VitalsRow,
+)
+from rerail.store import RunFolder
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """One run's records. `vitals` is in order of time: the thinned past, then the last minute."""
+
+    info: RunInfo
+    events: list[Event] = field(default_factory=list)
+    processes: list[ProcessRecord] = field(default_factory=list)
+    boxes: list[BlackBox] = field(default_factory=list)
+    crashes: list[Crash] = field(default_factory=list)
+    vitals: list[VitalsRow] = field(default_factory=list)
+    libraries: dict[str, list[MappedLibrary]] = field(default_factory=dict)
+    stalls: list[Stall] = field(default_factory=list)
+    after: AfterDeath = field(default_factory=AfterDeath)
+    surroundings: dict[str, Any] = field(default_factory=dict)
+    missing: list[tuple[str, str]] = field(default_factory=list)  # what, why
+
+    @cached_property
+    def by_key(self) -> dict[str, ProcessRecord]:
+        return {process.key: process for process in self.processes}
+
+    @cached_property
+    def main(self) -> ProcessRecord | None:
+        """The process that the command became: its end is the run's end."""
+        root = [p for p in self.processes if p.pid == self.info.root_pid]
+        if root:
+            return min(root, key=lambda p: p.started_t_seconds)
+        return next((p for p in self.processes if p.role == "main"), None)
+
+    @cached_property
+    def _boxes_by_key(self) -> dict[str, BlackBox]:
+        return {f"{box.pid}-{box.start_ticks}": box for box in self.boxes}
+
+    def box_of(self, process: ProcessRecord) -> BlackBox | None:
+        return self._boxes_by_key.get(process.key)
+
+    def process_of(self, record: BlackBox | Crash) -> ProcessRecord | None:
+        return self.by_key.get(f"{record.pid}-{record.start_ticks}")
+
+    def rank_of(self, process: ProcessRecord) -> int | None:
+        box = self.box_of(process)
+        return box.rank if process.rank is None and box is not None else process.rank
+
+    def role_of(self, record: BlackBox | Crash) -> str:
+        process = self.process_of(record)
+        return process.role if process is not None else "child"
+
+    def was_training(self, process: ProcessRecord) -> bool:
+        """Whether the process itself did optimiser steps or backward passes."""
+        box = self.box_of(process)
+        return box is not None and (box.optimizer_steps > 0 or box.backward_calls > 0)
+
+    @cached_property
+    def training_box(self) -> BlackBox | None:
+        """The box that speaks for the training: of the lowest rank that did the most."""
+        trained = [box for box in self.boxes if box.optimizer_steps or box.backward_calls]
+        if not trained:
+            trained = [box for box in self.boxes if box.batches or box.progress_text]
+        # Most done first: a helper that imported torch and took two steps is not the training.
+        return max(trained, key=_work_done, default=None)
+
+    @property
+    def end_t_seconds(self) -> float:
+        ends = [self.info.elapsed_seconds or 0.0]
+        ends += [self.vitals[-1].t_seconds] if self.vitals else []
+        ends += [self.events[-1].t_seconds] if self.events else []
+        return max(ends)
+
+    def events_of(self, *kinds: str) -> Iterable[Event]:
+        return (event for event in self.events if event.kind in kinds)
+
+
+def _work_done(box: BlackBox) -> tuple[int, int, int]:
+    return (box.optimizer_steps + box.backward_calls, box.batches, -(box.rank or 0))
+
+
+def read_material(folder: RunFolder, is_past: bool = False) -> RecordedRun:
+    """All parts of a run; of a past one only those that tell how far it came and how it ended.
+
+    run.json and the events are the run: what is wrong with them is the caller's to know. Any other
+    part that cannot be read is left empty and named in `missing`.
+    """
+    info = folder.info()
+    events = list(folder.events())
+    missing = [
+        (str(event.data.get("what", "")), str(event.data.get("why", "")))
+        for event in events
+        if event.kind == "missing"
+    ]
+
+    def part(name: str, read: Callable[[], T], otherwise: T) -> T:
+        try:
+            return read()
+        except UnreadableInput as error:
+            missing.append((name, error.message))
+            return otherwise
+
+    run = RecordedRun(
+        info=info,
+        events=events,
+        processes=folder.processes(),
+        boxes=part("black boxes", folder.boxes, []),
+        vitals=part("vitals", lambda: _merged_vitals(folder), []),
+        after=part("what was found after death", folder.after, AfterDeath()),
+        missing=missing,
+    )
+    if is_past:
+        return run
+    return replace(
+        run,
+        crashes=part("crashes", folder.crashes, []),
+        libraries=part("native libraries", folder.libraries, {}),
+        stalls=part("stalls", folder.stalls, []),
+        surroundings=part("surroundings", folder.surroundings, {}),
+    )
+
+
+def _merged_vitals(folder: RunFolder) -> list[VitalsRow]:
+    recent = folder.recent_vitals()
+    begin = recent[0].t_seconds if recent else float("inf")
+    return [*(row for row in folder.vitals() if row.t_seconds < begin), *recent]

@@ -1,0 +1,78 @@
+"""How quantities, processes and paths are said in an observation's sentence.
+
+In: numbers and records. Out: short English. Bytes are in binary units because limits are set in
+them (700 MiB is what a cgroup of 734003200 bytes was asked for); a whole number stays whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+
+from rerail.records import ProcessRecord
+
+_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+_ROLE_WORDS = {
+    "main": "the main process",
+    "rank": "a rank",
+    "loader-worker": "a DataLoader worker",
+    "launcher": "the launcher",
+    "shell": "the shell",
+    "multiprocessing": "a multiprocessing child",
+    "helper": "a helper process",
+    "daemon": "a background process",
+}
+
+
+def bytes_in_words(count: float) -> str:
+    """`734003200` is "700 MiB"; one decimal below ten of a unit, unless it is whole."""
+    value = float(count)
+    for unit in _UNITS:
+        if abs(value) < 1024 or unit == _UNITS[-1]:
+            break
+        value /= 1024
+    if unit == "bytes":
+        return f"{value:.0f} bytes"
+    is_whole = abs(value - round(value)) < 0.005
+    return f"{value:.0f} {unit}" if is_whole or abs(value) >= 100 else f"{value:.1f} {unit}"
+
+
+def seconds_in_words(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+
+
+def process_in_words(process: ProcessRecord) -> str:
+    """ "rank 1 (pid 4712, python)": who it is, as a user would point at it."""
+    who = (
+        f"rank {process.rank}"
+        if process.rank is not None
+        else _ROLE_WORDS.get(process.role, "a child process")
+    )
+    name = f", {process.name}" if process.name else ""
+    return f"{who} (pid {process.pid}{name})"
+
+
+def sentence(text: str) -> str:
+    """Capitalised, with a full stop."""
+    text = text.strip()
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "?", "!")) else text + "."
+
+
+def listed(words: Sequence[str], last: str = "and") -> str:
+    """ "a", "a and b", "a, b and c"."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"
+
+
+def file_name(path: str) -> str:
+    """The last part of a path from the recorded machine, which need not be this one."""
+    return PurePosixPath(path.removesuffix(" (deleted)")).name or path
+
+
+def counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
