@@ -1,0 +1,205 @@
+"""One process as /proc shows it: a pid and a start time in, its vitals out.
+
+Promises: a process that is gone, a zombie or a reused pid raises ProcessGone and nothing else;
+`read_resident` is one system call on a descriptor that stays open (1.3 µs, against 5.4 µs with
+open and close), so 40 processes at 10 Hz cost less than a thousandth of a core. An open
+descriptor of /proc/PID/… belongs to that process for ever: when the pid is reused it answers
+ESRCH, never with the newcomer's values. smaps and smaps_rollup walk the page tables under the
+process's own memory lock (10 % of a core at 10 Hz on 2 GB) and are never read here.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+PAGE_BYTES: int = os.sysconf("SC_PAGE_SIZE")
+TICKS_PER_SECOND: int = os.sysconf("SC_CLK_TCK")
+
+# Four descriptors per reader: with 100 readers the recorder stays far below the usual limit of
+# 1024. Readers beyond that open and close their files each time, which is slower and right.
+MOST_READERS_WITH_OPEN_FILES = 100
+_readers_with_open_files = 0
+
+
+class ProcessGone(Exception):  # noqa: N818
+    """The process has ended, or the pid now belongs to another one."""
+
+
+class StatFields(NamedTuple):
+    """What /proc/PID/stat says that is of use here."""
+
+    name: str
+    state: str
+    parent_pid: int
+    minor_faults: int
+    major_faults: int
+    cpu_ticks: int
+    threads: int
+    start_ticks: int
+
+
+def parse_stat(text: bytes) -> StatFields:
+    """Read /proc/PID/stat; the name may hold spaces, parentheses and newlines."""
+    open_at, close_at = text.find(b"("), text.rfind(b")")
+    if open_at < 0 or close_at < open_at:
+        raise ValueError("not a stat line")
+    fields = text[close_at + 1 :].split()
+    return StatFields(
+        name=text[open_at + 1 : close_at].decode(errors="replace"),
+        state=fields[0].decode(),
+        parent_pid=int(fields[1]),
+        minor_faults=int(fields[7]),
+        major_faults=int(fields[9]),
+        cpu_ticks=int(fields[11]) + int(fields[12]),
+        threads=int(fields[17]),
+        start_ticks=int(fields[19]),
+    )
+
+
+def find_number(text: bytes, label: bytes) -> int | None:
+    """The number after `label` at the beginning of a line; a tenth of a regex's cost."""
+    at = text.find(b"\n" + label)
+    if at < 0:
+        return None
+    begin = at + 1 + len(label)
+    end = text.find(b"\n", begin)
+    words = text[begin : end if end >= 0 else len(text)].split(None, 1)
+    try:
+        return int(words[0])
+    except (IndexError, ValueError):
+        return None
+
+
+def read_start_ticks(pid: int) -> int | None:
+    """Field 22 of /proc/PID/stat, or None if there is no such process."""
+    try:
+        with Path(f"/proc/{pid}/stat").open("rb", buffering=0) as file:
+            return parse_stat(file.read()).start_ticks
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+class Detail(NamedTuple):
+    """What changes slowly, or costs more to read: about once a second."""
+
+    shared_memory_bytes: int = 0
+    swap_bytes: int = 0
+    threads: int = 0
+    fds: int = 0
+    cpu_ticks: int = 0
+    minor_faults: int = 0
+    major_faults: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+    voluntary_switches: int = 0
+    involuntary_switches: int = 0
+
+
+class ProcessReader:
+    """Reads one living process again and again."""
+
+    __slots__ = ("_fds", "_folder", "_keeps_open", "_statm_raw", "pid", "start_ticks")
+
+    def __init__(self, pid: int, start_ticks: int) -> None:
+        global _readers_with_open_files
+        self.pid = pid
+        self.start_ticks = start_ticks
+        self._folder = f"/proc/{pid}/"
+        self._fds: dict[str, int] = {}
+        self._statm_raw = b""
+        self._keeps_open = _readers_with_open_files < MOST_READERS_WITH_OPEN_FILES
+        _readers_with_open_files += self._keeps_open
+        try:
+            self._check_identity(parse_stat(self._read("stat")))
+        except (ProcessGone, OSError):
+            self.close()
+            raise
+
+    def _check_identity(self, stat: StatFields) -> None:
+        if self.start_ticks and stat.start_ticks != self.start_ticks:
+            raise ProcessGone(self.pid)
+
+    def close(self) -> None:
+        global _readers_with_open_files
+        _readers_with_open_files -= self._keeps_open
+        self._keeps_open = False
+        for fd in self._fds.values():
+            os.close(fd)
+        self._fds.clear()
+
+    def _read(self, name: str) -> bytes:
+        try:
+            fd = self._fds.get(name, -1)
+            if fd >= 0:
+                return os.pread(fd, 4096, 0)
+            fd = os.open(self._folder + name, os.O_RDONLY)
+            if self._keeps_open:
+                self._fds[name] = fd
+                return os.pread(fd, 4096, 0)
+            try:
+                return os.read(fd, 4096)
+            finally:
+                os.close(fd)
+        except (FileNotFoundError, ProcessLookupError):
+            raise ProcessGone(self.pid) from None
+
+    def read_resident(self) -> tuple[int, int] | None:
+        """Anonymous bytes and file + shared bytes in RAM; None where nothing has changed."""
+        raw = self._read("statm")
+        if raw == self._statm_raw:
+            return None
+        fields = raw.split(None, 3)
+        resident, shared = int(fields[1]), int(fields[2])
+        if resident == 0:  # a zombie: its memory is gone, and zeros would look like a collapse
+            raise ProcessGone(self.pid)
+        self._statm_raw = raw
+        return max(resident - shared, 0) * PAGE_BYTES, shared * PAGE_BYTES
+
+    def read_detail(self, previous: Detail) -> Detail:
+        """The rest; a part that may not be read (another user's io) keeps its previous value."""
+        stat = parse_stat(self._read("stat"))
+        if not self._keeps_open:
+            self._check_identity(stat)
+        status = self._read("status")
+        read_bytes, written_bytes, fds = previous.read_bytes, previous.written_bytes, previous.fds
+        try:
+            read_bytes, written_bytes = parse_io(self._read("io"))
+        except (PermissionError, ValueError):
+            pass
+        try:
+            fds = count_fds(self._folder + "fd")
+        except PermissionError:
+            pass
+        except (FileNotFoundError, ProcessLookupError):
+            raise ProcessGone(self.pid) from None
+        return Detail(
+            (find_number(status, b"RssShmem:") or 0) * 1024,
+            (find_number(status, b"VmSwap:") or 0) * 1024,
+            stat.threads,
+            fds,
+            stat.cpu_ticks,
+            stat.minor_faults,
+            stat.major_faults,
+            read_bytes,
+            written_bytes,
+            find_number(status, b"voluntary_ctxt_switches:") or 0,
+            find_number(status, b"nonvoluntary_ctxt_switches:") or 0,
+        )
+
+
+def parse_io(text: bytes) -> tuple[int, int]:
+    """Bytes read from and written to storage, of /proc/PID/io."""
+    read_bytes = find_number(text, b"read_bytes:")
+    written_bytes = find_number(text, b"write_bytes:")
+    if read_bytes is None or written_bytes is None:
+        raise ValueError("not an io file")
+    return read_bytes, written_bytes
+
+
+def count_fds(folder: str) -> int:
+    """Open descriptors: the folder's size tells since Linux 6.2, before that they are listed."""
+    # pathlib would cost more than the kernel does.
+    size = os.stat(folder).st_size  # noqa: PTH116
+    return size if size > 0 else len(os.listdir(folder))  # noqa: PTH208

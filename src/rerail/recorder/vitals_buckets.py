@@ -1,0 +1,234 @@
+"""What a thinned row of vitals keeps, and which processes get a place in a row.
+
+Pure: rows in, extremes and choices out. A Bucket gathers the rows of one stretch of time; its
+values are those of its last row, its extremes are exact. ProcessTurns shares a byte budget among
+processes: those whose memory moved most come first, and none is silent for longer than the given
+time as long as the budget can carry everybody once in that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from rerail.records import ProcessVitals, VitalsRow
+
+# Gauges of the tree whose extremes inside a bucket are worth their bytes; totals only grow, and
+# their extremes are the neighbouring rows.
+_TREE_GAUGES = ("rss_anon_bytes", "rss_shared_bytes", "swap_bytes", "threads", "fds")
+_MACHINE_GAUGES = frozenset(
+    (
+        "available_bytes",
+        "swap_free_bytes",
+        "shm_used_bytes",
+        "disk_free_bytes",
+        "cwd_disk_free_bytes",
+        "load_1m",
+        "cgroup_usage_bytes",
+        "cgroup_tasks",
+        "psi_memory_some_avg10",
+        "psi_memory_full_avg10",
+    )
+)
+_GPU_GAUGES = ("_used_bytes", "_utilisation", "_temperature")
+_ROW_BYTES = 1  # the line's end
+_EXTREME_BYTES = 34  # ,"4194304-123456789.rss_bytes":12345
+_MOST_SAVED_SECONDS = 15.0  # an allowance not used does not add up for longer than this
+
+
+def encode_values(vitals: ProcessVitals) -> str:
+    """The values as a JSON list, in the order of ProcessVitals."""
+    return "[" + ",".join(map(str, vitals.__dict__.values())) + "]"
+
+
+def _is_gauge(name: str) -> bool:
+    return name in _MACHINE_GAUGES or (name.startswith("gpu") and name.endswith(_GPU_GAUGES))
+
+
+class Bucket:
+    """The rows of one stretch of time; the processes in them only where they are asked for."""
+
+    def __init__(self, *, keeps_processes: bool = False) -> None:
+        self._keeps_processes = keeps_processes
+        self.last: VitalsRow | None = None
+        self.processes: dict[str, ProcessVitals] = {}
+        self.process_extremes: dict[str, tuple[int, int]] = {}
+        self._since: float | None = None
+        self._lowest: dict[str, float] = {}
+        self._highest: dict[str, float] = {}
+        self._machine: dict[str, float] | None = None
+
+    def is_over(self, t_seconds: float, span_seconds: float) -> bool:
+        """Does a row of this time belong to a later bucket? Buckets begin at whole spans."""
+        return self._since is not None and (t_seconds // span_seconds) > (
+            self._since // span_seconds
+        )
+
+    def add(self, row: VitalsRow) -> None:
+        if self._since is None:
+            self._since = row.t_seconds
+        self.last = row
+        self._note("tree.rss_bytes", row.tree.rss_bytes)
+        for name in _TREE_GAUGES:
+            self._note("tree." + name, getattr(row.tree, name))
+        if row.machine is not self._machine:
+            self._machine = row.machine
+            for name, value in row.machine.items():
+                if _is_gauge(name):
+                    self._note("machine." + name, value)
+        if self._keeps_processes:
+            self._add_processes(row)
+
+    def _add_processes(self, row: VitalsRow) -> None:
+        known = self.processes
+        for key, vitals in row.processes.items():
+            if known.get(key) is vitals:
+                continue
+            rss = vitals.rss_bytes
+            low, high = self.process_extremes.get(key, (rss, rss))
+            self.process_extremes[key] = (min(low, rss), max(high, rss))
+            known[key] = vitals
+
+    def _note(self, name: str, value: float) -> None:
+        if value < self._lowest.setdefault(name, value):
+            self._lowest[name] = value
+        if value > self._highest.setdefault(name, value):
+            self._highest[name] = value
+
+    def tree_extremes(
+        self, machine_names: Iterable[str] | None
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        """Minima and maxima that differ from the last row's own values.
+
+        `machine_names` limits which of the machine's are given; None gives all of them.
+        """
+        if self.last is None:
+            return {}, {}
+        wanted = None if machine_names is None else set(machine_names)
+        lowest: dict[str, float] = {}
+        highest: dict[str, float] = {}
+        for name in self._lowest:
+            room, _, field = name.partition(".")
+            if room == "machine" and wanted is not None and name not in wanted:
+                continue
+            if room == "tree":
+                value: float | None = getattr(self.last.tree, field)
+            else:
+                value = self.last.machine.get(field)
+            if self._lowest[name] != value:
+                lowest[name] = self._lowest[name]
+            if self._highest[name] != value:
+                highest[name] = self._highest[name]
+        return lowest, highest
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A process's place in a row."""
+
+    key: str
+    text: str
+    vitals: ProcessVitals
+    t_seconds: float
+    lowest_rss_bytes: int | None = None
+    highest_rss_bytes: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        key: str,
+        vitals: ProcessVitals,
+        t_seconds: float,
+        extremes: tuple[int, int] | None = None,
+    ) -> Entry:
+        lowest, highest = extremes or (vitals.rss_bytes, vitals.rss_bytes)
+        return cls(
+            key,
+            f'"{key}":{encode_values(vitals)}',
+            vitals,
+            t_seconds,
+            lowest if lowest != vitals.rss_bytes else None,
+            highest if highest != vitals.rss_bytes else None,
+        )
+
+    @property
+    def size_bytes(self) -> int:
+        extremes = (self.lowest_rss_bytes is not None) + (self.highest_rss_bytes is not None)
+        return len(self.text) + 1 + extremes * _EXTREME_BYTES
+
+
+class ProcessTurns:
+    """Gives processes their places within a budget of bytes per second."""
+
+    def __init__(self, bytes_per_second: float, longest_silence_seconds: float) -> None:
+        self._bytes_per_second = bytes_per_second
+        self._longest_silence_seconds = longest_silence_seconds
+        self._allowance_bytes = 0.0
+        self._allowed_until: float | None = None
+        self._written: dict[str, tuple[float, ProcessVitals]] = {}
+        self._unwritten_extremes: dict[str, tuple[int, int]] = {}
+
+    def spend(self, t_seconds: float, size_bytes: int) -> float:
+        """Bring the allowance up to this time and take from it; what is left comes back."""
+        if self._allowed_until is None:
+            self._allowed_until = t_seconds - 1.0
+        self._allowance_bytes += (t_seconds - self._allowed_until) * self._bytes_per_second
+        self._allowed_until = t_seconds
+        most = _MOST_SAVED_SECONDS * self._bytes_per_second
+        self._allowance_bytes = min(self._allowance_bytes, most) - size_bytes
+        return self._allowance_bytes
+
+    def choose(
+        self,
+        t_seconds: float,
+        processes: Mapping[str, ProcessVitals],
+        row_bytes: int,
+        extremes: Mapping[str, tuple[int, int]] | None = None,
+    ) -> list[Entry]:
+        """Who gets a place in this row; a row itself costs `row_bytes`."""
+        self.spend(t_seconds, row_bytes + _ROW_BYTES)
+        self._keep_extremes(extremes or {})
+        chosen: list[Entry] = []
+        for key in self._by_urgency(t_seconds, processes):
+            # One place at the least, so that a budget gone negative cannot silence everybody.
+            if self._allowance_bytes <= 0 and chosen:
+                break
+            entry = Entry.of(key, processes[key], t_seconds, self._unwritten_extremes.get(key))
+            if entry.size_bytes > self._allowance_bytes and chosen:
+                break
+            self._allowance_bytes -= entry.size_bytes
+            self._unwritten_extremes.pop(key, None)
+            self._written[key] = (t_seconds, processes[key])
+            chosen.append(entry)
+        if len(self._written) > 2 * len(processes) + 16:
+            self._forget_all_but(processes)
+        return chosen
+
+    def _keep_extremes(self, extremes: Mapping[str, tuple[int, int]]) -> None:
+        """A process that had to wait keeps its extremes until it is written."""
+        for key, (low, high) in extremes.items():
+            old_low, old_high = self._unwritten_extremes.get(key, (low, high))
+            self._unwritten_extremes[key] = (min(low, old_low), max(high, old_high))
+
+    def _by_urgency(self, t_seconds: float, processes: Mapping[str, ProcessVitals]) -> list[str]:
+        ranked: list[tuple[float, float, str]] = []
+        for key, vitals in processes.items():
+            written = self._written.get(key)
+            if written is None:
+                ranked.append((0.0, 0.0, key))
+                continue
+            silent_seconds = t_seconds - written[0]
+            if silent_seconds >= self._longest_silence_seconds - 0.01:
+                ranked.append((1.0, -silent_seconds, key))
+            elif written[1] is not vitals:
+                moved = abs(vitals.rss_bytes - written[1].rss_bytes)
+                # A megabyte is news; less than that waits until its time has come, if need be.
+                ranked.append((0.5 if moved >= 1 << 20 else 2.0, -moved, key))
+        ranked.sort()
+        return [key for _, _, key in ranked]
+
+    def _forget_all_but(self, processes: Mapping[str, ProcessVitals]) -> None:
+        self._written = {key: self._written[key] for key in processes if key in self._written}
+        self._unwritten_extremes = {
+            key: value for key, value in self._unwritten_extremes.items() if key in processes
+        }
