@@ -6,7 +6,6 @@ goes wrong leaves it as an exception and becomes a sentence and a status in `_fa
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Sequence
 
@@ -65,6 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _no_such_command(name: str, args: Sequence[str]) -> str:
+    import difflib  # here, not above: it costs the start of every `rerail run` milliseconds
+
     close = difflib.get_close_matches(name, command_names(), n=1, cutoff=0.6)
     if close:
         return f"there is no command {name!r}. Did you mean `rerail {close[0]}`?"

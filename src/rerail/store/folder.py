@@ -8,6 +8,7 @@ be gives UnreadableInput naming the file, and for a foreign schema both numbers.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -68,7 +69,7 @@ class RunFolder:
         path = self.path / layout.EVENTS
         for value in read_objects(path):
             t, kind = value.pop("t", None), value.pop("kind", None)
-            if not isinstance(kind, str) or isinstance(t, bool) or not isinstance(t, (int, float)):
+            if not isinstance(kind, str) or not _is_time(t):
                 continue
             if kind == "run-started":
                 check_schema(path, value.get("schema"), layout.SCHEMA)
@@ -241,3 +242,8 @@ class RunFolder:
         if not isinstance(items, list):
             raise unreadable(self.path / name, "it holds no list of items")
         return [self._record(kind, item, name) for item in items]
+
+
+def _is_time(value: Any) -> bool:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and math.isfinite(value)

@@ -6,7 +6,6 @@ could have been typed instead.
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,6 +45,8 @@ def find_run(home: Path, name: str, ids: Sequence[str]) -> Path:
         )
     if not ids:
         raise UnknownRun(*_nothing_recorded(home, name))
+    import difflib  # here, not above: it costs the start of every `rerail run` milliseconds
+
     close = difflib.get_close_matches(name, ids, n=3, cutoff=0.5) or list(ids[-3:])[::-1]
     raise UnknownRun(
         f"no run {name!r} in {home}",

@@ -1,13 +1,14 @@
-"""How vitals are written down: a header that names the columns, then one row per line.
+"""Reading vitals back: a header that names the columns, then one row per line.
 
-In: records.VitalsRow. Out: the lines of docs/run-folder.md, and back. The columns of a process are
-positional because a row with forty processes is written ten times a second; the header says what
-they are, so that a later version may add one.
+In: a vitals file of docs/run-folder.md. Out: records.VitalsRow. The columns of a process are
+positional, because a row with forty processes is written ten times a second; the header says what
+they are, so that another version may have more. A row that is not one costs itself alone.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,24 +22,6 @@ _KINDS: tuple[type[int] | type[float], ...] = tuple(
     float if isinstance(field.default, float) else int
     for field in dataclasses.fields(ProcessVitals)
 )
-
-
-def header() -> dict[str, Any]:
-    """The first line of a vitals file."""
-    return {"schema": layout.SCHEMA, "process_fields": list(PROCESS_FIELDS)}
-
-
-def encode_row(row: VitalsRow) -> dict[str, Any]:
-    return {
-        "t": round(row.t_seconds, 3),
-        "span": row.span_seconds,
-        "n": row.process_count,
-        "tree": _columns(row.tree),
-        "procs": {key: _columns(vitals) for key, vitals in row.processes.items()},
-        "machine": row.machine,
-        "min": row.minimum,
-        "max": row.maximum,
-    }
 
 
 def read_rows(path: Path) -> Iterator[VitalsRow]:
@@ -55,19 +38,11 @@ def read_rows(path: Path) -> Iterator[VitalsRow]:
                 yield row
 
 
-def _columns(vitals: ProcessVitals) -> list[Any]:
-    return [
-        round(value, 3) if isinstance(value, float) else value
-        for value in (getattr(vitals, name) for name in PROCESS_FIELDS)
-    ]
-
-
 def _decode_row(value: dict[str, Any], fields: list[str]) -> VitalsRow | None:
-    """None for a row that is not one: it costs itself alone."""
     try:
         return VitalsRow(
-            t_seconds=float(value["t"]),
-            span_seconds=float(value.get("span", 0.0)),
+            t_seconds=_finite(value["t"]),
+            span_seconds=_finite(value.get("span", 0.0)),
             tree=_decode_vitals(value["tree"], fields),
             process_count=int(value.get("n", 0)),
             processes={
@@ -92,9 +67,15 @@ def _decode_vitals(columns: list[Any], fields: list[str]) -> ProcessVitals:
     return ProcessVitals(**known)
 
 
+def _finite(value: Any) -> float:
+    if isinstance(value, str) or not math.isfinite(value):
+        raise ValueError(value)
+    return float(value)
+
+
 def _numbers(values: dict[str, Any]) -> dict[str, float]:
     return {
         name: value
         for name, value in values.items()
-        if isinstance(value, (int, float)) and not isinstance(value, bool)
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     }

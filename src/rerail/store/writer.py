@@ -114,17 +114,6 @@ class RunWriter:
             dump_line(value if isinstance(value, dict) else encode(value))
         )
 
-    def rotate(self, name: str, old_name: str) -> None:
-        """Make `name` the old one, replacing the previous old one; the next append begins anew."""
-        log = self._lines.pop(name, None)
-        if log is not None:
-            log.close()
-        try:
-            (self.path / name).replace(self.path / old_name)
-        except OSError as error:
-            if not isinstance(error, FileNotFoundError) or not self.path.is_dir():
-                self._faults.add(name, error)
-
     def write_json(self, name: str, value: Any) -> bool:
         """Replace an artefact as a whole: the old text or the new one, never a half.
 
