@@ -120,6 +120,7 @@ class MappedLibrary:
     flavour: str | None = None  # libgomp, libomp, libiomp5, openblas, mkl, …: by content
     base: int | None = None
     soname: str | None = None
+    build_id: str | None = None
 
 
 @dataclass(frozen=True)

@@ -252,6 +252,11 @@ class GroupsOfTree:
         self._membership_seen: set[bytes] = set()
         self.memory: dict[str, MemoryGroup] = {}
         self.tasks: dict[str, TaskGroup] = {}
+        self.stood_in: set[str] = set()  # memory groups that held a process, not only above one
+
+    @property
+    def memory_version(self) -> int:
+        return self._hierarchies.memory.version if self._hierarchies.memory is not None else 2
 
     def note_process(self, pid: int) -> bool:
         """Look up where a process is; True if that brought a group not seen before."""
@@ -271,6 +276,7 @@ class GroupsOfTree:
         memory, pids = parse_membership(raw.decode(errors="replace"), self._hierarchies)
         known = len(self.memory) + len(self.tasks)
         if memory is not None and self._hierarchies.memory is not None:
+            self.stood_in.add(memory)
             for group in chain(memory):
                 if group not in self.memory:
                     self.memory[group] = MemoryGroup(self._hierarchies.memory, group)

@@ -1,0 +1,227 @@
+"""What macOS leaves behind: crash reports (.ips) and jetsam (memory pressure) kills.
+
+In: the text of a report file or of log lines. Out: plain dicts with what a diagnosis needs.
+A report is two JSON documents: one line of metadata, then the body; versions of macOS differ in
+what they fill in. Promises: any text is accepted; what is missing is left out; None means that
+this is not such a report. No Mac was at hand: the parsers are tested on text written after
+Apple's documentation of the formats.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+REPORT_FOLDERS = (
+    Path.home() / "Library/Logs/DiagnosticReports",
+    Path("/Library/Logs/DiagnosticReports"),
+)
+# ReportCrash writes its file some seconds after the death.
+LONGEST_WAIT_SECONDS = 4.0
+MOST_REPORT_BYTES = 512 << 10
+MOST_REPORTS = 8
+
+CRASH_BUG_TYPE = "309"
+JETSAM_BUG_TYPE = "298"
+
+_JETSAM_LINE = re.compile(
+    r"memorystatus: (?:kill\w*[ _]\w*?[ _]?)*process (?:pid )?(?P<pid>\d+) "
+    r"\[(?P<name>[^\]]*)\] \((?P<reason>[\w-]+)(?: (?P<priority>\d+))?\)"
+    r"(?:.*?(?P<kib>\d+) ?KB)?"
+)
+_LOW_SWAP_LINE = re.compile(
+    r"low swap: (?:killing|suspending) (?:largest compressed process )?(?:with )?pid (?P<pid>\d+)"
+    r" \((?P<name>[^)]*)\)(?:.*?(?:size |and size )(?P<mib>\d+) ?MB)?",
+    re.IGNORECASE,
+)
+
+
+def _documents(text: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    head, _, rest = text.lstrip().partition("\n")
+    try:
+        metadata, body = json.loads(head), json.loads(rest)
+    except ValueError:
+        try:  # a report may have been pasted as one document
+            metadata = body = json.loads(text)
+        except ValueError:
+            return None
+    if not isinstance(metadata, dict) or not isinstance(body, dict):
+        return None
+    return metadata, body
+
+
+def _frames(thread: dict[str, Any], images: list[Any]) -> list[dict[str, Any]]:
+    frames: list[dict[str, Any]] = []
+    for frame in thread.get("frames") or []:
+        if not isinstance(frame, dict):
+            continue
+        index = frame.get("imageIndex")
+        image = images[index] if isinstance(index, int) and 0 <= index < len(images) else {}
+        image = image if isinstance(image, dict) else {}
+        frames.append(
+            {
+                "library": image.get("path") or image.get("name"),
+                "offset": frame.get("imageOffset"),
+                "function": frame.get("symbol"),
+            }
+        )
+    return frames
+
+
+def parse_ips(text: str) -> dict[str, Any] | None:
+    """A crash report: process, signal, why, and the frames of the thread that crashed."""
+    documents = _documents(text)
+    if documents is None:
+        return None
+    metadata, body = documents
+    exception = body.get("exception")
+    threads = body.get("threads")
+    if not isinstance(exception, dict) or not isinstance(threads, list):
+        return None
+    termination = body.get("termination")
+    termination = termination if isinstance(termination, dict) else {}
+    images = body.get("usedImages")
+    images = images if isinstance(images, list) else []
+    at = body.get("faultingThread")
+    faulting = next(
+        (thread for thread in threads if isinstance(thread, dict) and thread.get("triggered")),
+        threads[at] if isinstance(at, int) and 0 <= at < len(threads) else {},
+    )
+    faulting = faulting if isinstance(faulting, dict) else {}
+    messages = body.get("asi")
+    return _without_none(
+        {
+            "pid": body.get("pid"),
+            "parent_pid": body.get("parentPid"),
+            "process": body.get("procName") or metadata.get("app_name"),
+            "path": body.get("procPath"),
+            "captured": body.get("captureTime") or metadata.get("timestamp"),
+            "os": metadata.get("os_version"),
+            "exception": exception.get("type"),
+            "signal": exception.get("signal"),
+            "subtype": exception.get("subtype"),
+            "termination": termination.get("indicator") or termination.get("namespace"),
+            "terminated_by": termination.get("byProc"),
+            "messages": _messages(messages),
+            "thread": faulting.get("name") or faulting.get("queue"),
+            "frames": _frames(faulting, images),
+            "libraries": [
+                image["path"]
+                for image in images
+                if isinstance(image, dict) and isinstance(image.get("path"), str)
+            ],
+        }
+    )
+
+
+def _messages(value: Any) -> list[str]:
+    """Application-specific information: what abort() and the runtimes said last."""
+    if not isinstance(value, dict):
+        return []
+    return [str(line) for lines in value.values() if isinstance(lines, list) for line in lines]
+
+
+def parse_jetsam(text: str) -> list[dict[str, Any]]:
+    """Processes that were killed for memory, from a JetsamEvent report or from log lines."""
+    documents = _documents(text)
+    if documents is not None:
+        return _jetsam_report(documents[1])
+    kills: list[dict[str, Any]] = []
+    for line in text.splitlines():
+        if found := _JETSAM_LINE.search(line):
+            kib = found["kib"]
+            kills.append(
+                _without_none(
+                    {
+                        "pid": int(found["pid"]),
+                        "process": found["name"],
+                        "reason": found["reason"],
+                        "rss_bytes": int(kib) * 1024 if kib else None,
+                    }
+                )
+            )
+        elif found := _LOW_SWAP_LINE.search(line):
+            mib = found["mib"]
+            kills.append(
+                _without_none(
+                    {
+                        "pid": int(found["pid"]),
+                        "process": found["name"],
+                        "reason": "low-swap",
+                        "rss_bytes": int(mib) << 20 if mib else None,
+                    }
+                )
+            )
+    return kills
+
+
+def _jetsam_report(body: dict[str, Any]) -> list[dict[str, Any]]:
+    status = body.get("memoryStatus")
+    page_bytes = status.get("pageSize") if isinstance(status, dict) else None
+    page_bytes = page_bytes if isinstance(page_bytes, int) else 16384
+    kills: list[dict[str, Any]] = []
+    processes = body.get("processes")
+    for process in processes if isinstance(processes, list) else []:
+        # Every process is listed; those that were killed have a reason.
+        if not isinstance(process, dict) or not process.get("reason"):
+            continue
+        pages = process.get("rpages")
+        kills.append(
+            _without_none(
+                {
+                    "pid": process.get("pid"),
+                    "process": process.get("name"),
+                    "reason": process.get("reason"),
+                    "rss_bytes": pages * page_bytes if isinstance(pages, int) else None,
+                    "largest": body.get("largestProcess"),
+                }
+            )
+        )
+    return kills
+
+
+def _without_none(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value not in (None, [], "")}
+
+
+def collect_reports(
+    pids: set[int],
+    since_unix: float,
+    *,
+    wait: bool,
+    folders: tuple[Path, ...] = REPORT_FOLDERS,
+) -> list[str]:
+    """Texts of the reports that concern these processes, waiting for them if there was a crash."""
+    deadline = time.monotonic() + (LONGEST_WAIT_SECONDS if wait else 0.0)
+    while True:
+        reports = [
+            text
+            for folder in folders
+            for text in _new_reports(folder, since_unix)
+            if _concerns(text, pids)
+        ]
+        if reports or time.monotonic() >= deadline:
+            return reports[:MOST_REPORTS]
+        time.sleep(0.25)
+
+
+def _new_reports(folder: Path, since_unix: float) -> list[str]:
+    texts: list[str] = []
+    try:
+        for path in sorted(folder.glob("*.ips")):
+            status = path.stat()
+            if status.st_mtime >= since_unix and status.st_size <= MOST_REPORT_BYTES:
+                texts.append(path.read_text(errors="replace"))
+    except OSError:
+        pass
+    return texts
+
+
+def _concerns(text: str, pids: set[int]) -> bool:
+    crash = parse_ips(text)
+    if crash is not None:
+        return crash.get("pid") in pids
+    return any(kill.get("pid") in pids for kill in parse_jetsam(text))
