@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rerail.errors import RerailError
+from rerail.evidence.logs import TextEvidence
 from rerail.evidence.run_crashes import read_crashes
 from rerail.evidence.run_exits import read_deaths, read_outcome, read_outside_signals
 from rerail.evidence.run_facts import read_facts
@@ -19,6 +20,7 @@ from rerail.evidence.run_limits import read_limits
 from rerail.evidence.run_material import RecordedRun, read_material
 from rerail.evidence.run_memory import read_memory_growth, read_near_memory_limits
 from rerail.evidence.run_oom import read_oom_kills
+from rerail.evidence.run_output import observe_output
 from rerail.evidence.run_progress import read_exceptions, read_progress, read_settings
 from rerail.evidence.run_ranks import read_failed_first
 from rerail.evidence.run_stalls import read_stalls
@@ -49,23 +51,24 @@ READERS: tuple[Reader, ...] = (
 def collect_run(folder: RunFolder, history: Sequence[RunFolder] = ()) -> Evidence:
     """All observations of one run; `history`: earlier runs of its fingerprint."""
     run = read_material(folder)
-    return collect_recorded(run, _past_ends(history), _observe_output(folder))
+    return collect_recorded(run, _past_ends(history), observe_output(folder))
 
 
 def collect_recorded(
-    run: RecordedRun, earlier: Sequence[PastEnd] = (), from_text: Sequence[Observation] = ()
+    run: RecordedRun, earlier: Sequence[PastEnd] = (), text: TextEvidence | None = None
 ) -> Evidence:
-    """The same from records in hand; `from_text` is what the text readers saw in the output."""
+    """The same from records in hand; `text` is what the text readers saw in the output."""
+    text = text or TextEvidence()
     observations: list[Observation] = []
     for reader in READERS:
         observations += _read(reader, run)
     observations += read_history(run, earlier)
-    observations += from_text
+    observations += _not_contradicting(observations, text.observations)
     observations += [_missing(run, what, why) for what, why in run.missing]
     return Evidence(
         outcome=read_outcome(run),
         observations=observations,
-        facts=read_facts(run, observations),
+        facts={**text.facts, **read_facts(run, observations)},
         origin="run",
     )
 
@@ -77,6 +80,14 @@ def _read(reader: Reader, run: RecordedRun) -> list[Observation]:
         # A folder that was damaged or written by a newer rerail may hold what no reader expects.
         name = reader.__name__.removeprefix("read_").replace("_", " ")
         return [_missing(run, name, f"{type(error).__name__}: {error}")]
+
+
+def _not_contradicting(
+    recorded: Sequence[Observation], from_text: Sequence[Observation]
+) -> list[Observation]:
+    """Who failed first is known better from the processes' ends than from the order of lines."""
+    is_known = any(o.kind == "failed-first" for o in recorded)
+    return [o for o in from_text if not (is_known and o.kind == "failed-first")]
 
 
 def _missing(run: RecordedRun, what: str, why: str) -> Observation:
@@ -98,7 +109,3 @@ def _past_ends(history: Sequence[RunFolder]) -> list[PastEnd]:
             continue
     runs.sort(key=lambda run: run.info.started_unix)
     return [past_end(run) for run in runs]
-
-
-def _observe_output(folder: RunFolder) -> list[Observation]:
-    return []

@@ -1,0 +1,88 @@
+"""`rerail report`: one self-contained HTML page about a run.
+
+In: a run. Out: a file that opens offline, or Markdown of the same.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from rerail.cli._options import home_option, json_option, store_to_read
+
+
+@click.command("report", epilog="Example: rerail report last --open")
+@click.argument("run", default="last")
+@click.option("--md", "as_markdown", is_flag=True, help="Write Markdown instead of HTML.")
+@click.option(
+    "-o",
+    "--output",
+    "target",
+    metavar="FILE",
+    help="Where to write it; - is standard output [default: rerail-report-ID.html here].",
+)
+@click.option("--open", "opens", is_flag=True, help="Show it in the browser.")
+@home_option
+@json_option
+def command(
+    run: str,
+    as_markdown: bool,
+    target: str | None,
+    opens: bool,
+    home: Path | None,
+    as_json: bool,
+) -> int:
+    """Write one HTML page about RUN that opens offline.
+
+    RUN is an id, a unique prefix of one, a run folder, or `last`.
+    """
+    from rerail.errors import UsageError
+    from rerail.report import build_report
+
+    if target == "-" and (as_json or opens):
+        raise UsageError("-o - prints the report itself: it goes with neither --json nor --open")
+    store = store_to_read(home)
+    folder = store.resolve(run)
+    document = build_report(folder, store.history(folder.info()))
+    if as_markdown:
+        from rerail.report.markdown import render
+    else:
+        from rerail.report.html import render
+    text = render(document)
+    if target == "-":
+        sys.stdout.write(text)
+        return 0
+    ending = "md" if as_markdown else "html"
+    path = Path(target or f"rerail-report-{folder.id}.{ending}")
+    size = write_text(path, text)
+    _tell(path, folder.id, size, as_json)
+    if opens:
+        import webbrowser
+
+        webbrowser.open(path.resolve().as_uri())
+    return 0
+
+
+def write_text(path: Path, text: str) -> int:
+    """Write the file whole; its size. Lone surrogates of file names become question marks."""
+    from rerail.errors import UsageError
+
+    data = text.encode("utf-8", "replace")
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {path}: {error.strerror or error}", "Name another file with -o FILE."
+        ) from None
+    return len(data)
+
+
+def _tell(path: Path, run_id: str, size: int, as_json: bool) -> None:
+    from rerail.cli._printing import print_json
+
+    if as_json:
+        print_json({"schema": 1, "run": run_id, "file": str(path), "bytes": size})
+    else:
+        click.echo(f"Wrote {path} ({max(1, round(size / 1024))} KiB) about run {run_id}.")

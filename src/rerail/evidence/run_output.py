@@ -1,0 +1,26 @@
+"""What the text of a run's output shows, read by the same readers as any log.
+
+In: a run folder. Out: `TextEvidence` with the true line numbers of the output. Bounded in memory
+whatever the command printed: of each large segment only what `scan` finds worth reading is kept.
+"""
+
+from __future__ import annotations
+
+from rerail.catalogue import load_catalogue
+from rerail.errors import UnreadableInput
+from rerail.evidence.logs import TextEvidence, observe_text, search_words
+from rerail.evidence.scan import read_excerpt
+from rerail.store import RunFolder
+from rerail.store.output_segments import find_segments
+
+
+def observe_output(folder: RunFolder) -> TextEvidence:
+    words = search_words(load_catalogue())
+    numbered: list[tuple[int, str]] = []
+    for segment in find_segments(folder.path):
+        try:
+            excerpt = read_excerpt(segment.path, words)
+        except UnreadableInput:
+            continue  # empty, or a command that prints binary data: nothing to say about text
+        numbered += [(number + segment.line - 1, text) for number, text in excerpt.lines]
+    return observe_text(numbered)

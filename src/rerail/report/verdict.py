@@ -1,0 +1,148 @@
+"""The verdict: how it ended, why, and what to type next.
+
+In: the contract's diagnosis document (`explain --json`), which may come from an older or a newer
+rerail. Out: blocks. What the document lacks is left out; nothing in it is trusted to be of the
+right type.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rerail.evidence.run_words import bytes_in_words, seconds_in_words
+from rerail.report.document import Block, CauseView, Cited, Facts, Paragraph, RemedyView, Section
+
+_MOST_CAUSES = 5
+_MOST_EVIDENCE = 8
+_LEAST_PROBABILITY = 0.02
+
+# Facts that a person wants to see, in this order, with the words for them.
+_FACT_WORDS = {
+    "last_step": "last step",
+    "epoch": "epoch",
+    "phase": "phase",
+    "loss": "loss",
+    "signal": "signal",
+    "exit_code": "exit code",
+    "library": "library",
+    "function": "function",
+    "python_function": "Python function",
+    "crashed_thread": "thread",
+    "failed_first": "failed first",
+    "stuck_process": "stuck",
+    "peak_rss_bytes": "peak memory",
+    "memory_limit_bytes": "memory limit",
+    "leak_bytes_per_step": "growth per step",
+    "threads": "threads",
+    "fds": "open files",
+    "loader_workers": "loader workers",
+    "batch_size": "batch size",
+    "accumulation": "accumulation",
+}
+
+
+def verdict_section(diagnosis: dict[str, Any]) -> Section:
+    blocks: list[Block] = []
+    causes = cause_views(diagnosis)
+    if not causes:
+        is_ok = as_text(as_object(diagnosis.get("outcome")).get("kind")) == "ok"
+        blocks.append(
+            Paragraph(
+                "Nothing failed: the run ended well."
+                if is_ok
+                else "No cause in the catalogue fits what was observed."
+            )
+        )
+    blocks += causes
+    step = as_object(diagnosis.get("next"))
+    if as_text(step.get("text")):
+        blocks.append(Paragraph(f"Next: {as_text(step.get('text'))}", as_text(step.get("command"))))
+    return Section("verdict", "Verdict", blocks)
+
+
+def cause_views(diagnosis: dict[str, Any]) -> list[CauseView]:
+    found = []
+    for position, cause in enumerate(as_list(diagnosis.get("causes"))[:_MOST_CAUSES]):
+        cause = as_object(cause)
+        probability = cause.get("probability")
+        share = float(probability) if isinstance(probability, (int, float)) else 0.0
+        if position and share < _LEAST_PROBABILITY:
+            break
+        found.append(
+            CauseView(
+                id=as_text(cause.get("id")) or "unknown",
+                title=as_text(cause.get("title")) or as_text(cause.get("id")),
+                probability=share,
+                evidence_for=_cited(cause.get("for")),
+                evidence_against=_cited(cause.get("against")),
+                remedies=_remedies(cause.get("remedies")) if position == 0 else [],
+                is_leading=position == 0,
+            )
+        )
+    return found
+
+
+def _cited(values: object) -> list[Cited]:
+    found = []
+    for value in as_list(values)[:_MOST_EVIDENCE]:
+        value = as_object(value)
+        if as_text(value.get("text")):
+            found.append(Cited(as_text(value.get("text")), as_text(value.get("source"))))
+    return found
+
+
+def _remedies(values: object) -> list[RemedyView]:
+    found = []
+    for value in as_list(values):
+        value = as_object(value)
+        change = [str(item) for item in as_list(value.get("change"))]
+        title = as_text(value.get("title")) or as_text(value.get("id"))
+        if title:
+            found.append(RemedyView(title, as_text(value.get("safety")) or "unknown", change))
+    return found
+
+
+def fact_list(diagnosis: dict[str, Any]) -> Facts:
+    facts = as_object(diagnosis.get("facts"))
+    items = [
+        (words, fact_in_words(name, facts[name]))
+        for name, words in _FACT_WORDS.items()
+        if facts.get(name) is not None
+    ]
+    return Facts(items)
+
+
+def fact_in_words(name: str, value: object) -> str:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if is_number and name.endswith(("_bytes", "_bytes_per_step")):
+        return bytes_in_words(float(str(value)))
+    if is_number and name.endswith("_seconds"):
+        return seconds_in_words(float(str(value)))
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, list):
+        return ", ".join(str(item) for item in value)
+    return str(value)
+
+
+def cited_lines(diagnosis: dict[str, Any]) -> list[int]:
+    """Lines of the output that the evidence points at."""
+    found = set()
+    for cause in as_list(diagnosis.get("causes"))[:_MOST_CAUSES]:
+        for cited in _cited(as_object(cause).get("for")) + _cited(as_object(cause).get("against")):
+            kind, _, place = cited.source.rpartition(":")
+            if kind.endswith("output") and place.isascii() and place.isdigit():
+                found.add(int(place))
+    return sorted(found)
+
+
+def as_object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def as_text(value: object) -> str:
+    return value if isinstance(value, str) else ""
