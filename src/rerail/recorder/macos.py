@@ -27,16 +27,32 @@ MOST_REPORTS = 8
 CRASH_BUG_TYPE = "309"
 JETSAM_BUG_TYPE = "298"
 
+# Forms of the kernel's line over the years:
+#   memorystatus: killing_specific_process pid 71 [python3.11] (per-process-limit 3 9s) 8388KB - …
+#   memorystatus: killing_top_process pid 71 [python3.11] jetsam_reason->osr_code: 4
+#   memorystatus: killing largest compressed process python3.11 [71] 198602 MB
+#   low swap: killing largest compressed process with pid 71 (python3.11) and size 91234 MB
 _JETSAM_LINE = re.compile(
-    r"memorystatus: (?:kill\w*[ _]\w*?[ _]?)*process (?:pid )?(?P<pid>\d+) "
-    r"\[(?P<name>[^\]]*)\] \((?P<reason>[\w-]+)(?: (?P<priority>\d+))?\)"
-    r"(?:.*?(?P<kib>\d+) ?KB)?"
+    r"memorystatus: kill\w*_process\w* pid (?P<pid>\d+) \[(?P<name>[^\]]*)\]"
+    r"(?: \((?P<reason>[\w-]+)[^)]*\))?(?:.*?osr_code: (?P<code>\d+))?(?: (?P<kib>\d+)KB)?"
 )
-_LOW_SWAP_LINE = re.compile(
-    r"low swap: (?:killing|suspending) (?:largest compressed process )?(?:with )?pid (?P<pid>\d+)"
-    r" \((?P<name>[^)]*)\)(?:.*?(?:size |and size )(?P<mib>\d+) ?MB)?",
-    re.IGNORECASE,
+_COMPRESSED_LINE = re.compile(
+    r"killing largest compressed process (?:with pid (?P<pid>\d+) \((?P<name>[^)]*)\) and size"
+    r"|(?P<name2>.*?) \[(?P<pid2>\d+)\]) (?P<mib>\d+) ?MB"
 )
+# The kernel's numbers for a jetsam's reason, as far as they are about memory.
+_REASON_CODES = {
+    "2": "highwater",
+    "4": "vm-pageshortage",
+    "5": "proc-thrashing",
+    "6": "fc-thrashing",
+    "7": "per-process-limit",
+    "9": "idle-exit",
+    "10": "zone-map-exhaustion",
+    "11": "vm-compressor-thrashing",
+    "12": "vm-compressor-space-shortage",
+    "13": "low-swap",
+}
 
 
 def _documents(text: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
@@ -133,28 +149,22 @@ def parse_jetsam(text: str) -> list[dict[str, Any]]:
     for line in text.splitlines():
         if found := _JETSAM_LINE.search(line):
             kib = found["kib"]
-            kills.append(
-                _without_none(
-                    {
-                        "pid": int(found["pid"]),
-                        "process": found["name"],
-                        "reason": found["reason"],
-                        "rss_bytes": int(kib) * 1024 if kib else None,
-                    }
-                )
-            )
-        elif found := _LOW_SWAP_LINE.search(line):
-            mib = found["mib"]
-            kills.append(
-                _without_none(
-                    {
-                        "pid": int(found["pid"]),
-                        "process": found["name"],
-                        "reason": "low-swap",
-                        "rss_bytes": int(mib) << 20 if mib else None,
-                    }
-                )
-            )
+            kill = {
+                "pid": int(found["pid"]),
+                "process": found["name"],
+                "reason": found["reason"] or _REASON_CODES.get(found["code"] or ""),
+                "rss_bytes": int(kib) * 1024 if kib else None,
+            }
+        elif found := _COMPRESSED_LINE.search(line):
+            kill = {
+                "pid": int(found["pid"] or found["pid2"]),
+                "process": found["name"] or found["name2"],
+                "reason": "low-swap",
+                "compressed_bytes": int(found["mib"]) << 20,
+            }
+        else:
+            continue
+        kills.append(_without_none(kill))
     return kills
 
 

@@ -13,9 +13,10 @@ import re
 import sys
 import time
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 
 from rerail.recorder.elf import ElfFile, NotElf, Symbol
 from rerail.records import Crash, MappedLibrary, NativeFrame, ThreadStack
@@ -114,6 +115,50 @@ def _name(thread: ThreadStack, names: dict[tuple[str, int, bool], str]) -> Threa
                 frame = replace(frame, function=name)
         frames.append(frame)
     return replace(thread, native=frames)
+
+
+class AddressNamer:
+    """Names addresses of a living process by its memory map."""
+
+    def __init__(self, pid: int, seconds: float) -> None:
+        self._deadline = time.monotonic() + seconds
+        self._ranges: list[tuple[int, int, int, str]] = []
+        try:
+            text = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
+        except OSError:
+            return
+        for line in text.splitlines():
+            fields = line.split(None, 5)
+            if len(fields) == 6 and "x" in fields[1] and fields[5].startswith("/"):
+                begin, _, end = fields[0].partition("-")
+                self._ranges.append((int(begin, 16), int(end, 16), int(fields[2], 16), fields[5]))
+
+    def name(self, addresses: Iterable[int]) -> dict[int, NativeFrame]:
+        """Frames with library and offset, and the function where the library tells it."""
+        frames: dict[int, NativeFrame] = {}
+        by_library: dict[str, set[tuple[int, bool]]] = {}
+        for address in addresses:
+            for begin, end, offset, path in self._ranges:
+                if begin <= address < end:
+                    place = address - begin + offset
+                    frames[address] = NativeFrame(address, path, place)
+                    by_library.setdefault(path, set()).add((place, True))
+                    break
+        for path, wanted in by_library.items():
+            if time.monotonic() >= self._deadline:
+                break
+            try:
+                with ElfFile(path) as elf:
+                    names = {
+                        place: demangle(symbol.name)
+                        for (place, _), symbol in _look_up(elf, wanted).items()
+                    }
+            except NotElf:
+                continue
+            for address, frame in frames.items():
+                if frame.library == path and frame.offset in names:
+                    frames[address] = replace(frame, function=names[frame.offset])
+        return frames
 
 
 @lru_cache(maxsize=4096)

@@ -1,0 +1,134 @@
+"""Stacks that the process writes itself, when the agent inside it is asked by a signal.
+
+In: the process's black box, which names the signal. Out: Python stacks, read from the .stacks
+file that faulthandler fills. Promises: the signal is sent only if the process is the one that
+the box belongs to, has a handler for it, does not block it, and its descriptor still is the
+.stacks file: otherwise a signal could end the process, or text could land in a user's file.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import time
+from pathlib import Path
+
+from rerail.agent.stub import rerail_layout as layout
+from rerail.recorder.procfs import read_start_ticks
+from rerail.recorder.waits import Waiting
+from rerail.records import PythonFrame, ThreadStack
+
+_THREAD = re.compile(
+    r"(?P<current>Current thread|Thread) 0x(?P<id>[0-9a-f]+)(?: \[(?P<name>.*)\])?"
+    r" \(most recent call first\):"
+)
+_FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+|\?\?\?) in (?P<name>.*)$')
+_LONGEST_STACK_BYTES = 64 << 20
+_MOST_TEXT_BYTES = 1 << 20
+
+
+def take(
+    pid: int, start_ticks: int, agent_dir: Path, waiting: list[Waiting], seconds: float
+) -> list[ThreadStack] | None:
+    """Ask, and wait for the answer; None if the process cannot be asked or does not answer."""
+    stem = agent_dir / f"{pid}-{start_ticks}"
+    answer = stem.with_suffix(".stacks")
+    signal = _signal_of(stem.with_suffix(".box"), pid, answer)
+    if signal is None:
+        return None
+    try:
+        before = answer.stat().st_size
+        if read_start_ticks(pid) != start_ticks:
+            return None
+        os.kill(pid, signal)
+    except OSError:
+        return None
+    text = _wait_for_answer(answer, before, time.monotonic() + seconds)
+    return match_threads(parse_faulthandler(text), pid, waiting) if text else None
+
+
+def _signal_of(box: Path, pid: int, answer: Path) -> int | None:
+    try:
+        with box.open("rb") as file:
+            head = file.read(layout.HEAD_SIZE)
+        status = Path(f"/proc/{pid}/status").read_text(errors="replace")
+    except OSError:
+        return None
+    if len(head) < layout.HEAD_SIZE or not head.startswith(layout.MAGIC):
+        return None
+
+    def number(name: str) -> int:
+        return int(struct.unpack_from("=q", head, layout.HEAD[name])[0])
+
+    signal = number("stacks_signal")
+    if number("pid") != pid or not 0 < signal <= 64:
+        return None
+    masks = dict(re.findall(r"^(SigCgt|SigBlk):\s+([0-9a-f]+)$", status, re.MULTILINE))
+    bit = 1 << (signal - 1)
+    if not int(masks.get("SigCgt", "0"), 16) & bit or int(masks.get("SigBlk", "0"), 16) & bit:
+        return None
+    try:
+        is_ours = Path(f"/proc/{pid}/fd/{number('stacks_fd')}").samefile(answer)
+    except OSError:
+        return None
+    return signal if is_ours else None
+
+
+def _wait_for_answer(answer: Path, before: int, deadline: float) -> str | None:
+    """The text that was added, once it has stopped growing."""
+    last, quiet_since = before, None
+    while time.monotonic() < deadline:
+        try:
+            size = answer.stat().st_size
+        except OSError:
+            return None
+        now = time.monotonic()
+        if size != last:
+            last, quiet_since = size, now
+        elif quiet_since is not None and now - quiet_since > 0.05:
+            break
+        time.sleep(0.01)
+    if last <= before:
+        return None
+    with answer.open("rb") as file:
+        file.seek(before)
+        return file.read(_MOST_TEXT_BYTES).decode(errors="replace").replace("\0", "")
+
+
+def parse_faulthandler(text: str) -> list[ThreadStack]:
+    """Stacks as faulthandler writes them; thread ids are those of pthread_self()."""
+    threads: list[ThreadStack] = []
+    for line in text.splitlines():
+        if head := _THREAD.match(line):
+            threads.append(ThreadStack(int(head["id"], 16), head["name"]))
+        elif threads and (frame := _FRAME.match(line)):
+            number = int(frame["line"]) if frame["line"].isdigit() else 0
+            threads[-1].python.append(PythonFrame(frame["file"], number, frame["name"]))
+    return threads
+
+
+def match_threads(
+    threads: list[ThreadStack], pid: int, waiting: list[Waiting]
+) -> list[ThreadStack]:
+    """Give the threads the kernel's ids.
+
+    glibc puts a thread's descriptor, whose address pthread_self() is, at the upper end of its
+    stack: the thread whose stack pointer lies closest below is the one. The main thread's lies
+    elsewhere, and what finds no stack is the main thread.
+    """
+    pointers = [(other.stack_pointer, other.thread_id) for other in waiting if other.stack_pointer]
+    taken: set[int] = set()
+    matched: list[ThreadStack] = []
+    for thread in threads:
+        below = [
+            (thread.thread_id - pointer, thread_id)
+            for pointer, thread_id in pointers
+            if 0 < thread.thread_id - pointer < _LONGEST_STACK_BYTES
+            and thread_id != pid
+            and thread_id not in taken
+        ]
+        thread_id = min(below)[1] if below else pid
+        taken.add(thread_id)
+        matched.append(ThreadStack(thread_id, thread.name, python=thread.python))
+    return matched
