@@ -1,0 +1,10 @@
+"""The flight recorder: runs the command, and writes down what happened.
+
+`record(command, store, options)` is the door; what it writes is in docs/run-folder.md, what it
+promises in docs/recorder.md.
+"""
+
+from rerail.recorder.launch import CommandNotStarted
+from rerail.recorder.record import Recording, RunOptions, record
+
+__all__ = ["CommandNotStarted", "Recording", "RunOptions", "record"]

@@ -1,0 +1,160 @@
+"""Run CMD under the flight recorder; say how it ended and, if it died, why.
+
+Ends as CMD ended: the same exit code, or the same signal. Text of rerail's own goes to standard
+error, after the command's own output.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from rerail.cli._options import home_option, json_option, store_to_write
+from rerail.errors import UsageError
+from rerail.recorder import CommandNotStarted, Recording, RunOptions, record
+
+
+@click.command(
+    name="run",
+    context_settings={"allow_interspersed_args": False},
+    epilog="Example: rerail run --stall 300 -- python train.py --workers 8",
+)
+@home_option
+@click.option(
+    "--stall",
+    "stall_seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="No step and no output for this long is a hang [default: from the run's own pace].",
+)
+@click.option(
+    "--on-stall",
+    default="report",
+    metavar="report|kill|CMD",
+    help="What to do then: record it, end the run, or run a shell command [default: report].",
+)
+@click.option("--label", "--name", "label", metavar="TEXT", help="A name to find this run by.")
+@click.option("--quiet", "-q", "is_quiet", is_flag=True, help="Nothing from rerail itself.")
+@click.option("--no-explain", is_flag=True, help="Record, but do not say why it died.")
+@click.option("--no-agent", is_flag=True, help="Put nothing into the command's processes.")
+@click.option(
+    "--preload/--no-preload",
+    default=None,
+    help="Load the crash handler with LD_PRELOAD, always or never [default: where needed].",
+)
+@json_option
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
+def command(
+    home: Path | None,
+    stall_seconds: float | None,
+    on_stall: str,
+    label: str | None,
+    is_quiet: bool,
+    no_explain: bool,
+    no_agent: bool,
+    preload: bool | None,
+    as_json: bool,
+    command: tuple[str, ...],
+) -> None:
+    """Run CMD under the flight recorder.
+
+    CMD sees the terminal, signals and environment that it would have seen. rerail ends as CMD
+    ended: the same exit code, or the same signal. If it died, the cause follows on standard error.
+
+    With --json the last thing on standard output, and the only one, is the diagnosis; what CMD
+    itself prints goes to standard error then.
+    """
+    if not command:
+        raise UsageError(
+            "there is no command to run", "Type it after --, as in: rerail run -- python train.py"
+        )
+    if not on_stall.strip():
+        raise UsageError("--on-stall is empty", "Give it report, kill, or a command to run.")
+    standard_output = _set_standard_output_aside() if as_json else None
+    options = RunOptions(
+        stall_seconds=stall_seconds,
+        on_stall=on_stall,
+        use_agent=not no_agent,
+        preload=preload,
+        is_quiet=is_quiet,
+        label=label,
+        owns_process=True,
+    )
+    sys.stdout.flush()
+    try:
+        recording = record(command, store_to_write(home), options)
+    except CommandNotStarted as error:
+        _say(error.message)
+        _leave(error.exit_code)
+    _tell(recording, is_quiet=is_quiet, explains=not no_explain, json_to=standard_output)
+    end_as(recording.exit_code, recording.signal_number)
+
+
+def _set_standard_output_aside() -> int:
+    """The document alone goes there; what the command prints goes to standard error."""
+    saved = os.dup(1)
+    os.dup2(2, 1)
+    return saved
+
+
+def _tell(recording: Recording, *, is_quiet: bool, explains: bool, json_to: int | None) -> None:
+    """Say how it ended and why. A failure in here must not change how we end."""
+    try:
+        if json_to is not None or (explains and recording.deserves_explanation):
+            from rerail.cli._explaining import explain_recording
+
+            document = explain_recording(recording.folder, to_stderr=not is_quiet and explains)
+            if json_to is not None:
+                os.write(json_to, document)
+        for what, why in recording.missing:
+            if not is_quiet:
+                _say(f"the record lacks {what}: {why}")
+    except Exception as error:
+        if not is_quiet:
+            _say(f"{recording.outcome.summary}")
+            _say(f"it could not be explained ({type(error).__name__}: {error});")
+            _say(f"the record is in {recording.folder}")
+
+
+def end_as(exit_code: int | None, signal_number: int | None) -> NoReturn:
+    """End this process as the command ended."""
+    if signal_number is not None:
+        import resource
+
+        # The command may have left a core file; one of ours would only confuse.
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        _flush()
+        try:
+            signal.signal(signal_number, signal.SIG_DFL)
+        except (OSError, ValueError):
+            pass  # KILL: nothing to restore
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal_number])
+        os.kill(os.getpid(), signal_number)
+        _leave(128 + signal_number)  # as pid 1 of a container no default signal ends us
+    _leave(exit_code if exit_code is not None else 1)
+
+
+def _leave(exit_code: int) -> NoReturn:
+    """At once: nothing of ours is worth the time that an interpreter takes to tidy up."""
+    _flush()
+    os._exit(exit_code)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            pass
+
+
+def _say(text: str) -> None:
+    try:
+        click.echo(f"rerail: {text}", err=True)
+    except OSError:
+        pass

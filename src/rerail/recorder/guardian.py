@@ -1,0 +1,239 @@
+"""A second, small process that takes over if the recorder is killed.
+
+In: forked copies of the relay's channels and the folder of the run. While the recorder lives it
+sleeps in one `recv`. When the recorder's end of the socket closes without a goodbye, it goes on
+carrying the output, puts the user's terminal back into order, says in the record what is missing
+from then on, and writes the ending when the command has ended. It also takes over from a recorder
+that is done while daemons of the command still hold its output.
+
+Promises: it belongs to another session and ignores every signal that can be ignored, so that what
+kills the recorder's process group does not kill it too.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rerail.recorder import endings, libc
+from rerail.recorder.descriptors import close_inherited, point_at_null
+from rerail.recorder.endings import Ending
+from rerail.recorder.loop import Loop
+from rerail.recorder.relay import Relay
+from rerail.recorder.stdio import Stdio
+
+ANSWER_SECONDS = 0.25
+Keep = Callable[[bytes, str], None]
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What the guardian guards."""
+
+    stdio: Stdio
+    owns_process: bool  # started by the command line: inherited descriptors are nobody else's
+    adopt: Callable[[bool], Keep]  # go on with the record (of a run that has ended, or not)
+    close_run: Callable[[int, Ending], None]  # the root's pid and how it ended
+
+
+class Guardian:
+    """The recorder's end."""
+
+    def __init__(self, pid: int, link: socket.socket) -> None:
+        self.pid = pid
+        self._link = link
+        self.is_lost = False
+
+    @classmethod
+    def start(cls, charge: Charge) -> Guardian:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                ours.close()
+                _Guarding(charge, theirs).run()
+            finally:
+                os._exit(0)
+        theirs.close()
+        ours.settimeout(ANSWER_SECONDS)
+        return cls(pid, ours)
+
+    def fileno(self) -> int:
+        return self._link.fileno()
+
+    def note_root(self, pid: int) -> None:
+        self._ask(f"root {pid}")
+
+    def close_channel(self, index: int) -> None:
+        """Its copy of a pipe end must go too, or the command would never get its SIGPIPE."""
+        self._ask(f"close {index}")
+
+    def release(self, descriptor: int) -> None:
+        self._ask(f"release {descriptor}")
+
+    def hand_over(self) -> None:
+        """The run is recorded; what daemons still print is the guardian's from here."""
+        self._ask("relay")
+        self._link.close()
+
+    def dismiss(self) -> None:
+        self._ask("done")
+        self._link.close()
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while not self.was_killed() and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+    def was_killed(self) -> bool:
+        """To be asked when the link is readable although nothing was asked."""
+        try:
+            pid, _ = os.waitpid(self.pid, os.WNOHANG)
+            self.is_lost = self.is_lost or pid == self.pid
+        except ChildProcessError:
+            self.is_lost = True
+        return self.is_lost
+
+    def _ask(self, message: str) -> None:
+        if self.is_lost:
+            return
+        try:
+            self._link.send(message.encode())
+            self._link.recv(16)
+        except OSError:  # killed, or stopped by somebody: then it does not answer in time
+            self.was_killed()
+
+
+class _Guarding:
+    """The guardian's own process."""
+
+    def __init__(self, charge: Charge, link: socket.socket) -> None:
+        self._charge = charge
+        self._link = link
+        self._root_pid = 0
+        self._root_pidfd = -1
+
+    def run(self) -> None:
+        self._settle_in()
+        while True:
+            message = self._link.recv(64).decode()
+            if not message:
+                return self._take_over()
+            word, _, argument = message.partition(" ")
+            if word == "root":
+                self._note_root(int(argument))
+            elif word == "close":
+                self._charge.stdio.channels[int(argument)].close_source()
+            elif word == "release":
+                point_at_null(int(argument))
+            self._link.send(b"ok")
+            if word == "done":
+                return None
+            if word == "relay":
+                return self._relay_rest()
+
+    def _settle_in(self) -> None:
+        os.setsid()
+        self._charge.stdio.close_inner_ends()
+        libc.set_process_name("rerail-guardian")
+        for number in signal.valid_signals():
+            try:
+                signal.signal(number, signal.SIG_IGN)
+            except (OSError, ValueError):  # KILL and STOP
+                continue
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        if self._charge.stdio.outer is None:
+            point_at_null(0)
+        if self._charge.owns_process:
+            close_inherited()
+        os.chdir("/")  # keeps no file system busy; the run folder's path is absolute
+
+    def _note_root(self, pid: int) -> None:
+        self._root_pid = pid
+        try:
+            self._root_pidfd = os.pidfd_open(pid)
+        except (OSError, AttributeError):
+            self._root_pidfd = -1
+
+    def _take_over(self) -> None:
+        """The recorder is gone without a goodbye."""
+        if self._charge.stdio.outer is not None:
+            self._charge.stdio.outer.restore()
+        keep = self._adopt(has_ended=False)
+        loop = Loop(lambda name, error: None)
+        relay = Relay(
+            loop, self._charge.stdio.channels, keep, lambda channel: channel.close_source()
+        )
+        relay.start()
+        loop.every(0.2, "reader", relay.drop_broken)
+        is_over = False
+
+        def look() -> None:
+            nonlocal is_over
+            if is_over or not self._has_root_ended():
+                return
+            is_over = True
+            loop.forget(self._root_pidfd)
+            _let_pass(relay, 0.2)
+            ending = self._how_root_ended(1.0)
+            self._charge.close_run(self._root_pid, ending)
+
+        if self._root_pidfd >= 0:
+            loop.watch(self._root_pidfd, look)
+        loop.every(1.0, "root", look)
+        while relay.open_channels or not is_over:
+            loop.turn(1.0)
+
+    def _relay_rest(self) -> None:
+        """After the end of a run: what its daemons still print."""
+        keep = self._adopt(has_ended=True)
+        loop = Loop(lambda name, error: None)
+        relay = Relay(
+            loop, self._charge.stdio.channels, keep, lambda channel: channel.close_source()
+        )
+        relay.start()
+        loop.every(0.2, "reader", relay.drop_broken)
+        while relay.open_channels:
+            loop.turn(1.0)
+
+    def _adopt(self, *, has_ended: bool) -> Keep:
+        try:
+            return self._charge.adopt(has_ended)
+        except Exception:  # a record that cannot be written must not stop the output
+            pass
+        return lambda data, stream: None
+
+    def _how_root_ended(self, seconds: float) -> Ending:
+        """Whoever adopted the command reaps it within moments; only then does the pidfd tell."""
+        deadline = time.monotonic() + seconds
+        while True:
+            ending = endings.from_pidfd(self._root_pidfd)
+            if ending is not None:
+                return ending
+            if time.monotonic() > deadline:
+                return endings.from_zombie(self._root_pid, 0) or Ending()
+            time.sleep(0.01)
+
+    def _has_root_ended(self) -> bool:
+        if self._root_pid == 0:
+            return True
+        if self._root_pidfd >= 0:
+            poll = select.poll()
+            poll.register(self._root_pidfd, select.POLLIN)
+            return bool(poll.poll(0))
+        try:
+            os.kill(self._root_pid, 0)
+        except ProcessLookupError:
+            return True
+        except OSError:
+            pass
+        return False
+
+
+def _let_pass(relay: Relay, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not relay.is_idle() and time.monotonic() < deadline:
+        time.sleep(0.005)

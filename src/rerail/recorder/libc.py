@@ -1,0 +1,62 @@
+"""The few calls of the C library that Python does not have.
+
+`become_subreaper`, `set_process_name` and `open_signalfd` answer False or None where the system
+has no such call, so that the recorder goes on with less and can say what it lacks.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterable
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
+_PR_SET_CHILD_SUBREAPER = 36
+_SFD_CLOEXEC_NONBLOCK = os.O_CLOEXEC | os.O_NONBLOCK if sys.platform == "linux" else 0
+_SIGSET_BYTES = 128  # sizeof(sigset_t) of glibc and musl
+
+
+def _library() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def become_subreaper() -> bool:
+    """From now on orphans among the descendants become children of this process."""
+    if sys.platform != "linux":
+        return False
+    return bool(_library().prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+
+
+def stop_being_subreaper() -> None:
+    if sys.platform == "linux":
+        _library().prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+
+
+def die_with_parent() -> None:
+    """The kernel kills this process when the one that forked it ends, however it ends."""
+    if sys.platform == "linux":
+        _library().prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0)
+
+
+def set_process_name(name: str) -> None:
+    """What ps and top show: helps a person who wonders what this process is."""
+    if sys.platform == "linux":
+        _library().prctl(_PR_SET_NAME, name.encode()[:15], 0, 0, 0)
+
+
+def open_signalfd(signals: Iterable[int]) -> int | None:
+    """A non-blocking descriptor from which these (blocked) signals are read, or None."""
+    if sys.platform != "linux":
+        return None
+    mask = bytearray(_SIGSET_BYTES)
+    for number in signals:
+        mask[(number - 1) // 8] |= 1 << (number - 1) % 8
+    try:
+        signalfd = _library().signalfd
+    except AttributeError:
+        return None
+    buffer = (ctypes.c_char * _SIGSET_BYTES).from_buffer(mask)
+    descriptor = int(signalfd(-1, buffer, _SFD_CLOEXEC_NONBLOCK))
+    return descriptor if descriptor >= 0 else None

@@ -1,0 +1,99 @@
+"""Waiting for many things at once, in one thread: descriptors and timers, each with a callback.
+
+Promises: a callback that raises does not end the loop; it is reported through `on_failure`, and a
+timer that keeps failing is dropped, so that a broken sense costs its own data and nothing else.
+"""
+
+from __future__ import annotations
+
+import selectors
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+MOST_FAILURES = 3
+
+
+@dataclass
+class Timer:
+    name: str
+    interval_seconds: float
+    callback: Callable[[], None]
+    due: float
+    failures: int = 0
+
+
+class Loop:
+    def __init__(self, on_failure: Callable[[str, BaseException], None]) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._on_failure = on_failure
+        self._timers: list[Timer] = []
+        self._is_running = False
+        self.before_waiting: Callable[[], None] = lambda: None
+
+    def watch(self, descriptor: int, callback: Callable[[], None], *, write: bool = False) -> None:
+        """Call back whenever the descriptor is readable (or writable)."""
+        event = selectors.EVENT_WRITE if write else selectors.EVENT_READ
+        try:
+            self._selector.register(descriptor, event, callback)
+        except KeyError:
+            self._selector.modify(descriptor, event, callback)
+
+    def forget(self, descriptor: int) -> None:
+        try:
+            self._selector.unregister(descriptor)
+        except (KeyError, ValueError, OSError):
+            pass
+
+    def every(
+        self, interval_seconds: float, name: str, callback: Callable[[], None], first: float = 0.0
+    ) -> Timer:
+        timer = Timer(name, interval_seconds, callback, time.monotonic() + first)
+        self._timers.append(timer)
+        return timer
+
+    def drop(self, timer: Timer) -> None:
+        if timer in self._timers:
+            self._timers.remove(timer)
+
+    def stop(self) -> None:
+        self._is_running = False
+
+    def run(self, until: float | None = None) -> None:
+        """Until `stop`, or until this time on the monotonic clock."""
+        self._is_running = True
+        while self._is_running:
+            now = time.monotonic()
+            if until is not None and now >= until:
+                return
+            wake_at = min((timer.due for timer in self._timers), default=now + 3600.0)
+            if until is not None:
+                wake_at = min(wake_at, until)
+            self.turn(max(wake_at - now, 0.0))
+
+    def turn(self, timeout_seconds: float) -> None:
+        """Wait once, call back whoever is ready, then the timers that are due."""
+        for key, _events in self._selector.select(timeout_seconds):
+            # A callback before this one may have let go of the descriptor.
+            if self._selector.get_map().get(key.fd) is key:
+                try:
+                    key.data()
+                except Exception as error:
+                    self._on_failure(f"descriptor {key.fd}", error)
+                    self.forget(key.fd)
+        now = time.monotonic()
+        for timer in [timer for timer in self._timers if timer.due <= now]:
+            try:
+                timer.callback()
+                timer.failures = 0
+            except Exception as error:
+                timer.failures += 1
+                if timer.failures == 1:
+                    self._on_failure(timer.name, error)
+                if timer.failures >= MOST_FAILURES:
+                    self.drop(timer)
+            # From now on, not from when it was due: after a pause there is nothing to catch up.
+            timer.due = max(timer.due + timer.interval_seconds, time.monotonic())
+
+    def close(self) -> None:
+        self._selector.close()

@@ -1,0 +1,77 @@
+"""Keeping the tree up to date: by the kernel's connector where it may be used, else by scans.
+
+In: the event loop and the tree. Out: births, changes and deaths told to the tree. Promises: on a
+machine that starts processes by the thousand, news is read in batches ten times a second instead
+of one by one; a scan once a second finds what the connector lost.
+"""
+
+from __future__ import annotations
+
+import time
+
+from rerail.recorder.loop import Loop
+from rerail.recorder.process_events import Connector, ProcessScan, open_connector
+from rerail.recorder.tree import Tree
+
+BUSY_EVENTS_PER_SECOND = 500
+MOST_PER_BATCH = 4096
+SCAN_SECONDS = 1.0
+
+
+class ProcessNews:
+    def __init__(self, loop: Loop, tree: Tree) -> None:
+        self._loop = loop
+        self._tree = tree
+        self._connector: Connector | None = open_connector()
+        self._scan = ProcessScan()
+        list(self._scan.newcomers())  # who is there already is not ours
+        self._is_immediate = False
+        self._events = 0
+        self._since = time.monotonic()
+        self._scanned = 0.0
+        self._listen()
+
+    def _listen(self) -> None:
+        if self._connector is not None and not self._is_immediate:
+            self._loop.watch(self._connector.fileno(), self._read)
+            self._is_immediate = True
+
+    def _read(self) -> None:
+        assert self._connector is not None
+        events = self._connector.read()
+        self._events += len(events)
+        self._tree.handle(events)
+        if self._events > BUSY_EVENTS_PER_SECOND and self._is_immediate:
+            self._loop.forget(self._connector.fileno())
+            self._is_immediate = False
+
+    def tick(self) -> None:
+        """Ten times a second."""
+        now = time.monotonic()
+        if self._connector is None:
+            self._tree.look_at(self._scan.newcomers())
+            if now - self._scanned >= SCAN_SECONDS:
+                self._scanned = now
+                self._tree.look_for_changes()
+            return
+        if not self._is_immediate:
+            events = self._connector.read(MOST_PER_BATCH)
+            self._events += len(events)
+            self._tree.handle(events)
+        if now - self._since >= 1.0:
+            if self._events <= BUSY_EVENTS_PER_SECOND:
+                self._listen()
+            self._events = 0
+            self._since = now
+        if self._connector.was_overrun or now - self._scanned >= SCAN_SECONDS:
+            self._connector.was_overrun = False
+            self._scanned = now
+            self._tree.look_at(self._scan.newcomers())
+
+    def close(self) -> None:
+        """Take in the last news, then stop listening."""
+        if self._connector is not None:
+            self._tree.handle(self._connector.read(MOST_PER_BATCH))
+            self._loop.forget(self._connector.fileno())
+            self._connector.close()
+            self._connector = None

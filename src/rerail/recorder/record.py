@@ -1,0 +1,415 @@
+"""Run a command under the flight recorder.
+
+In: a command and a store. Out: a run folder that says what happened, and how the command ended.
+Promises: the command sees the terminal, descriptors, signals and environment that it would have
+seen (but for the documented variables); if anything here fails, the command goes on and the record
+says what is missing; if this process is killed, the guardian goes on in its place.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rerail.recorder import conclusion, libc
+from rerail.recorder.canary import Canary
+from rerail.recorder.descriptors import close_inherited, occupy_closed_descriptors, point_at_null
+from rerail.recorder.endings import Ending, from_status
+from rerail.recorder.forwarding import Forwarding
+from rerail.recorder.guardian import Charge, Guardian
+from rerail.recorder.keyboard import Keyboard
+from rerail.recorder.launch import CommandNotStarted, Launch, find_program
+from rerail.recorder.loop import Loop
+from rerail.recorder.process_news import ProcessNews
+from rerail.recorder.relay import Channel, Relay
+from rerail.recorder.senses import SAMPLE_SECONDS, Senses
+from rerail.recorder.signals import SignalInbox
+from rerail.recorder.stalling import Stalling
+from rerail.recorder.stdio import Stdio, connect, pass_through
+from rerail.recorder.terminal import survey
+from rerail.recorder.tree import Tree
+from rerail.records import Outcome
+from rerail.store.store import Store
+from rerail.store.writer import RunWriter
+
+GRACE_SECONDS = 0.2  # for descendants that end together with the root
+SLOW_READER_SECONDS = 0.3  # for output that somebody is slow to read; then the guardian goes on
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What `rerail run` can be asked for."""
+
+    stall_seconds: float | None = None  # None: from the run's own pace
+    on_stall: str = "report"  # report, kill, or a command
+    use_agent: bool = True
+    preload: bool | None = None  # None: where the interpreter would not load the agent otherwise
+    is_quiet: bool = False
+    label: str | None = None
+    owns_process: bool = False  # the command line: descriptors and streams are nobody else's
+    environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+
+    def settings(self) -> dict[str, Any]:
+        """What is worth keeping in run.json."""
+        return {
+            "stall_seconds": self.stall_seconds,
+            "on_stall": self.on_stall,
+            "use_agent": self.use_agent,
+            "preload": self.preload,
+            "label": self.label,
+        }
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A finished run."""
+
+    folder: Path
+    outcome: Outcome
+    exit_code: int | None
+    signal_number: int | None
+    missing: list[tuple[str, str]]
+    had_swallowed_death: bool = False  # a descendant died of a fault, and the command ended well
+
+    @property
+    def deserves_explanation(self) -> bool:
+        return self.outcome.kind != "ok" or self.had_swallowed_death
+
+
+def record(command: Sequence[str], store: Store, options: RunOptions | None = None) -> Recording:
+    """Run the command to its end. Raises CommandNotStarted if there is no such program."""
+    options = options or RunOptions()
+    find_program(command[0], options.environ)
+    return _Run(list(command), store, options).run()
+
+
+class _Run:
+    def __init__(self, command: list[str], store: Store, options: RunOptions) -> None:
+        self._command = command
+        self._options = options
+        self._cwd = _working_folder()
+        self._streams = survey(occupy_closed_descriptors())
+        self._inbox = SignalInbox()
+        self._writer: RunWriter = store.create_run(
+            command, self._cwd, options.settings(), self._streams.has_terminal
+        )
+        self._loop = Loop(lambda what, error: self._miss(what, f"{type(error).__name__}: {error}"))
+        self._tree = Tree(self._writer, self._loop, self._writer.t0_ns)
+        self._senses = Senses(self._writer, self._tree, self._cwd)
+        self._stdio: Stdio = self._attempt("output", lambda: connect(self._streams)) or (
+            pass_through(self._streams)
+        )
+        self._relay = Relay(self._loop, self._stdio.channels, self._keep, self._channel_closed)
+        self._guardian: Guardian | None = None
+        self._canary: Canary | None = None
+        self._keyboard: Keyboard | None = None
+        self._news: ProcessNews | None = None
+        self._stalling: Stalling | None = None
+        self._forwarding: Forwarding | None = None
+
+    def run(self) -> Recording:
+        try:
+            root_pid = self._start()
+        except CommandNotStarted as error:
+            return self._could_not_start(error)
+        self._watch(root_pid)
+        self._loop_until_root_ended(root_pid)
+        return self._conclude()
+
+    # -- the start ----------------------------------------------------------------------------
+
+    def _start(self) -> int:
+        if not libc.become_subreaper():
+            self._miss("orphans", "this system has no subreaper: the ends of orphans are unknown")
+        self._news = ProcessNews(self._loop, self._tree)
+        added = self._inject()
+        self._canary = self._attempt("canary", Canary.start)
+        self._guardian = self._attempt("guardian", lambda: Guardian.start(self._charge()))
+        for helper in (self._canary, self._guardian):
+            if helper is not None:
+                self._tree.own_helpers.add(helper.pid)
+        environ = {**self._options.environ, **added}
+        launch = Launch(
+            self._command,
+            environ,
+            self._stdio.descriptors,
+            self._streams.is_closed,
+            self._inbox.starting,
+            has_own_terminal=self._stdio.is_interactive,
+        )
+        pid = launch.start()
+        self._stdio.close_inner_ends()
+        if self._options.owns_process:
+            close_inherited()
+            if not self._stdio.is_interactive:
+                point_at_null(0)
+        if self._guardian is not None:
+            self._guardian.note_root(pid)
+        self._tree.on_start = self._senses.note_process
+        self._tree.on_end = lambda process: self._senses.process_ended()
+        self._tree.add_root(pid, self._command)
+        self._writer.update_info(root_pid=pid)
+        self._senses.collect_surroundings(self._command, self._cwd, self._options.environ, added)
+        return pid
+
+    def _inject(self) -> dict[str, str]:
+        if not self._options.use_agent:
+            return {}
+
+        def inject() -> dict[str, str]:
+            from rerail.agent import inject
+
+            injection = inject(
+                self._writer.agent_dir,
+                self._options.environ,
+                self._command,
+                self._writer.t0_ns,
+                preload=self._options.preload,
+            )
+            for note in injection.notes:
+                self._writer.event("note", text=note)
+            return dict(injection.variables)
+
+        return self._attempt("agent", inject) or {}
+
+    def _charge(self) -> Charge:
+        def adopt(has_ended: bool) -> Callable[[bytes, str], None]:
+            writer = RunWriter.adopt(self._writer.path)
+            if not has_ended:
+                writer.update_info(recorder_pid=os.getpid(), recorder_start_ticks=0)
+                writer.event(
+                    "missing",
+                    what="recorder",
+                    why="it was killed; vitals and the ends of processes are missing from here on",
+                )
+            self._writer = writer
+            return self._keep
+
+        def close_run(root_pid: int, ending: Ending) -> None:
+            self._tree = Tree(self._writer, self._loop, self._writer.t0_ns)
+            self._writer.event(
+                "process-ended",
+                pid=root_pid,
+                start=0,
+                exit_code=ending.exit_code,
+                signal=ending.signal,
+                core=ending.dumped_core,
+                source=ending.source,
+            )
+            self._write_ending(ending)
+
+        return Charge(self._stdio, self._options.owns_process, adopt, close_run)
+
+    def _could_not_start(self, error: CommandNotStarted) -> Recording:
+        self._stdio.close_inner_ends()
+        outcome = Outcome("exit", error.message, exit_code=error.exit_code)
+        self._writer.finish(outcome, self._writer.now())
+        self._let_go()
+        raise error
+
+    # -- the run ------------------------------------------------------------------------------
+
+    def _watch(self, root_pid: int) -> None:
+        loop, terminal, outer = self._loop, self._stdio.terminal, self._stdio.outer
+        self._relay.start()
+        if terminal is not None and outer is not None:
+            self._keyboard = Keyboard(loop, outer, terminal, self._key_pressed)
+            self._keyboard.attend()
+        self._forwarding = Forwarding(
+            root_pid,
+            self._tree,
+            self._writer,
+            self._stdio,
+            self._relay,
+            self._keyboard,
+            self._canary,
+            self._check_root,
+        )
+        loop.watch(self._inbox.descriptor, self._read_signals)
+        if self._guardian is not None:
+            loop.watch(self._guardian.fileno(), self._guardian_spoke)
+        self._stalling = Stalling(self._writer, self._tree, self._options)
+        sampling = loop.every(SAMPLE_SECONDS, "sampling", lambda: None)
+
+        def sample() -> None:
+            sampling.interval_seconds = self._senses.tick()
+
+        sampling.callback = sample
+        loop.every(0.1, "tree", self._tick, first=0.05)
+        loop.every(1.0, "stall watch", self._look_for_stall, first=1.0)
+
+    def _loop_until_root_ended(self, root_pid: int) -> None:
+        root = self._tree.root
+        assert root is not None
+        while root.ending is None:
+            try:
+                self._loop.run(until=time.monotonic() + 3600.0)
+            except Exception as error:
+                self._miss("recorder", f"{type(error).__name__}: {error}")
+                time.sleep(0.01)  # whatever it is, the command is not to pay with our CPU time
+            if root.ending is None and not _is_there(root_pid):
+                self._tree.root_ended(Ending())
+
+    def _tick(self) -> None:
+        if self._news is not None:
+            self._news.tick()
+        self._tree.tick()
+        self._relay.drop_broken()
+        if self._keyboard is not None:
+            self._keyboard.attend()
+        self._check_root()
+
+    def _read_signals(self) -> None:
+        assert self._forwarding is not None
+        for received in self._inbox.read():
+            self._forwarding.handle(received)
+
+    def _key_pressed(self, number: int) -> None:
+        assert self._forwarding is not None
+        self._forwarding.key_pressed(number)
+
+    def _check_root(self) -> None:
+        root = self._tree.root
+        assert root is not None and self._forwarding is not None
+        if root.ending is None:
+            try:
+                pid, status = os.waitpid(root.pid, os.WNOHANG | os.WUNTRACED)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if os.WIFSTOPPED(status):
+                self._forwarding.root_stopped(os.WSTOPSIG(status))
+                return
+            self._tree.root_ended(from_status(status, "wait"))
+        self._loop.stop()
+
+    def _look_for_stall(self) -> None:
+        if self._stalling is not None:
+            self._stalling.look(self._relay.bytes_total, self._senses.cpu_seconds)
+
+    def _keep(self, data: bytes, stream: str) -> None:
+        self._writer.output(data, stream, self._writer.now())
+
+    def _channel_closed(self, channel: Channel) -> None:
+        """The command let go of a stream, or nobody reads it any more: pass that on."""
+        index = self._stdio.channels.index(channel)
+        if channel.broken is not None:
+            self._writer.event("note", text=f"{channel.stream}: {channel.broken}")
+        if self._guardian is not None:
+            self._guardian.close_channel(index)
+        channel.close_source()
+        if channel.stream == "stdout" and self._options.owns_process:
+            channel.sink.close()
+            point_at_null(1)
+            if self._guardian is not None:
+                self._guardian.release(1)
+
+    def _guardian_spoke(self) -> None:
+        assert self._guardian is not None
+        if self._guardian.was_killed():
+            self._loop.forget(self._guardian.fileno())
+            self._miss("guardian", "it was killed; the recorder goes on alone")
+
+    # -- the end ------------------------------------------------------------------------------
+
+    def _conclude(self) -> Recording:
+        root = self._tree.root
+        assert root is not None and root.ending is not None
+        self._senses.close()
+        self._let_rest_pass()
+        if self._keyboard is not None:
+            self._keyboard.close()
+        if self._news is not None:
+            self._news.close()
+        self._tree.close()
+        outcome = self._write_ending(root.ending)
+        must_relay_on = bool(self._relay.open_channels)
+        self._let_go(must_relay_on=must_relay_on)
+        return Recording(
+            self._writer.path,
+            outcome,
+            root.ending.exit_code,
+            root.ending.signal_number,
+            self._writer.missing,
+            had_swallowed_death=conclusion.swallowed_death(self._tree.records()[1:]) is not None,
+        )
+
+    def _let_rest_pass(self) -> None:
+        """What is still on its way; and let children that end with the root be seen to end."""
+        now = time.monotonic()
+        grace, slow = now + GRACE_SECONDS, now + SLOW_READER_SECONDS
+        while True:
+            now = time.monotonic()
+            is_idle = self._relay.is_idle()
+            has_living = bool(self._tree.living)
+            if is_idle and (not has_living or now >= grace):
+                return
+            if now >= slow:
+                return
+            self._loop.turn(0.005 if is_idle else 0.02)
+
+    def _write_ending(self, ending: Ending) -> Outcome:
+        elapsed = self._writer.now()
+        self._attempt("crashes", lambda: conclusion.write_crashes(self._writer, self._miss))
+        self._attempt("agent files", lambda: conclusion.remove_unused(self._writer.agent_dir))
+        after = self._senses.finish_kernel()
+        if after is not None:
+            self._writer.write_json("after.json", after)
+        was_hung = self._stalling is not None and self._stalling.has_killed
+        outcome = conclusion.outcome_of(ending, elapsed, self._tree.records(), was_hung=was_hung)
+        self._senses.finish_surroundings(0.0 if outcome.kind == "ok" else 0.5)
+        if self._stalling is not None:
+            self._stalling.close()
+        self._writer.finish(outcome, elapsed)
+        return outcome
+
+    def _let_go(self, *, must_relay_on: bool = False) -> None:
+        """Leave this process as it was found."""
+        self._relay.stop()
+        if self._guardian is not None:
+            if must_relay_on:
+                self._guardian.hand_over()
+            else:
+                self._guardian.dismiss()
+        if self._canary is not None:
+            self._canary.dismiss()
+        for channel in self._stdio.channels:
+            channel.close_source()
+            channel.sink.close()
+        libc.stop_being_subreaper()
+        self._loop.close()
+        self._inbox.close()
+
+    def _miss(self, what: str, why: str) -> None:
+        self._senses.miss(what, why)
+
+    def _attempt(self, what: str, action: Callable[[], Any]) -> Any:
+        try:
+            return action()
+        except CommandNotStarted:
+            raise
+        except Exception as error:
+            self._miss(what, f"{type(error).__name__}: {error}")
+            return None
+
+
+def _working_folder() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:  # it was removed under us; the command may not mind
+        return Path(os.environ.get("PWD", "/"))
+
+
+def _is_there(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        return True
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True

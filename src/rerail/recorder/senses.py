@@ -1,0 +1,182 @@
+"""Everything that observes the tree while it lives, called when its time has come.
+
+In: the tree and the run's writer. Out: vitals, library maps, kernel counters and surroundings in
+the run folder; stalls to whoever asked. Promises: a sense that cannot be set up or that fails is
+said to be missing and left out; the others, and the command, go on.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from rerail.recorder.errand import Errand
+from rerail.recorder.tree import Process, Tree
+from rerail.store.writer import RunWriter
+
+if TYPE_CHECKING:
+    from rerail.recorder.kernel import KernelWatch
+    from rerail.records import AfterDeath, VitalsRow
+
+T = TypeVar("T")
+
+SAMPLE_SECONDS = 0.1
+# Whatever the machine: sampling may use this share of one core, and is done less often past it.
+MOST_CPU_SHARE = 0.005
+FIRST_MAPS_SECONDS = 0.5
+LONGEST_MAPS_SECONDS = 60.0
+SURROUNDINGS_SECONDS = 60.0
+MOST_MAPPED_PROCESSES = 256
+
+
+class Senses:
+    def __init__(self, writer: RunWriter, tree: Tree, cwd: Path) -> None:
+        self._writer = writer
+        self._tree = tree
+        self._missing: set[str] = set()
+        self._sampler: Any = None
+        self._vitals_log: Any = None
+        self._kernel: KernelWatch | None = None
+        self._row: VitalsRow | None = None
+        self._maps_due: dict[str, tuple[float, float]] = {}  # key: when, and how long after that
+        self._maps_written: dict[str, Any] = {}
+        self._surroundings: Errand | None = None
+        self._try("kernel counters", self._begin_kernel)
+        self._try("vitals", lambda: self._begin_vitals(cwd))
+
+    def _begin_kernel(self) -> None:
+        from rerail.recorder import kernel
+
+        self._kernel = kernel.begin()
+
+    def _begin_vitals(self, cwd: Path) -> None:
+        from rerail.recorder.vitals import Sampler
+        from rerail.recorder.vitals_log import VitalsLog
+
+        self._sampler = Sampler(self._writer.path, cwd)
+        self._vitals_log = VitalsLog(self._writer.path, self.miss)
+
+    def collect_surroundings(
+        self,
+        command: Sequence[str],
+        cwd: Path,
+        environ: Mapping[str, str],
+        added: Mapping[str, str],
+    ) -> None:
+        """In a child: it asks git and the target's interpreter, which takes its time."""
+
+        def collect() -> None:
+            from rerail.recorder import surroundings
+
+            found = surroundings.collect(list(command), cwd, dict(environ), dict(added))
+            self._writer.write_json("surroundings.json", found)
+
+        errand = self._try(
+            "surroundings",
+            lambda: Errand.start("surroundings", collect, SURROUNDINGS_SECONDS, niceness=10),
+        )
+        if errand is not None:
+            self._surroundings = errand
+            self._tree.own_helpers.add(errand.pid)
+
+    def note_process(self, process: Process) -> None:
+        """A newcomer in the tree."""
+        if self._kernel is not None:
+            self._try("kernel counters", lambda: self._kernel_note(process.pid))
+        if len(self._maps_due) < MOST_MAPPED_PROCESSES:
+            self._maps_due[process.key] = (
+                time.monotonic() + FIRST_MAPS_SECONDS,
+                FIRST_MAPS_SECONDS,
+            )
+
+    def _kernel_note(self, pid: int) -> None:
+        assert self._kernel is not None
+        self._kernel.note_process(pid)
+
+    def tick(self) -> float:
+        """Take one sample; how long to wait until the next."""
+        began = time.thread_time()
+        if self._sampler is not None:
+            row = self._sampler.sample(round(self._writer.now(), 3), self._tree.processes)
+            if row.process_count:
+                self._row = row
+                self._vitals_log.add(row)
+        if self._kernel is not None:
+            self._kernel.poll()
+        self._look_at_maps()
+        if self._surroundings is not None and self._surroundings.is_over():
+            self._end_surroundings()
+        spent = time.thread_time() - began
+        return max(SAMPLE_SECONDS, min(spent / MOST_CPU_SHARE, 2.0))
+
+    def process_ended(self) -> None:
+        """Counters of a cgroup may vanish with its last process: read them now."""
+        if self._kernel is not None:
+            self._try("kernel counters", self._kernel.poll)
+
+    @property
+    def cpu_seconds(self) -> float:
+        return self._row.tree.cpu_seconds if self._row is not None else 0.0
+
+    def _look_at_maps(self) -> None:
+        """At most one process per tick: reading a map of a torch process takes a millisecond."""
+        now = time.monotonic()
+        for process in self._tree.living.values():
+            due, pause = self._maps_due.get(process.key, (now + 1.0, 0.0))
+            if due > now:
+                continue
+            pause = min(pause * 2, LONGEST_MAPS_SECONDS)
+            self._maps_due[process.key] = (now + pause, pause)
+            self._try("library maps", functools.partial(self._write_maps, process))
+            return
+
+    def _write_maps(self, process: Process) -> None:
+        from rerail.recorder import libraries
+
+        found = libraries.inventory(process.pid)
+        if found and found != self._maps_written.get(process.key):
+            self._maps_written[process.key] = found
+            self._writer.write_json(f"maps/{process.key}.json", found)
+
+    def close(self) -> None:
+        """The root is gone: the last sample before that is the death sample."""
+        if self._vitals_log is not None:
+            self._try("vitals", self._vitals_log.close)
+        if self._sampler is not None:
+            self._try("vitals", self._sampler.close)
+        self._sampler = self._vitals_log = None
+
+    def finish_kernel(self) -> AfterDeath | None:
+        if self._kernel is None:
+            return None
+        watch = self._kernel
+        return self._try("kernel counters", lambda: watch.finish(self._tree.records()))
+
+    def finish_surroundings(self, seconds: float) -> None:
+        """A short run is over before its surroundings are known: wait a little."""
+        if self._surroundings is not None:
+            self._surroundings.wait(seconds)
+            self._surroundings.cancel()
+            self._end_surroundings()
+
+    def _end_surroundings(self) -> None:
+        assert self._surroundings is not None
+        if self._surroundings.problem:
+            self.miss("surroundings", self._surroundings.problem)
+        self._surroundings = None
+
+    def miss(self, what: str, why: str) -> None:
+        """Say once what the record lacks."""
+        if what not in self._missing:
+            self._missing.add(what)
+            self._writer.event("missing", what=what, why=why)
+
+    def _try(self, what: str, action: Callable[[], T]) -> T | None:
+        try:
+            return action()
+        except Exception as error:
+            self.miss(what, f"{type(error).__name__}: {error}")
+            return None

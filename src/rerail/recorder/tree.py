@@ -1,0 +1,354 @@
+"""The command's processes: every descendant from its first sign of life to its end.
+
+In: births, execs and deaths as `process_events` or a scan of /proc tell them, and pidfds that say
+when a process is gone. Out: `process-started`, `process-changed` and `process-ended` events in the
+record. Promises: a reused pid is never mistaken for the old process (each has its start time and a
+pidfd); only children of this process are reaped; an ending that nobody could tell says so.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from rerail.recorder import endings, glance
+from rerail.recorder.endings import Ending
+from rerail.recorder.process_events import Changed, Exit, Fork, ProcessEvent
+from rerail.recorder.procfs import StatFields
+from rerail.recorder.roles import rank_of, role_of
+from rerail.records import ProcessRecord
+
+# A shell loop can start thousands: past this many, short and clean lives are counted, not listed.
+MOST_LISTED = 4000
+SETTLE_SECONDS = 0.05  # fork and exec come together: the start is written down once both are over
+FORGET_SECONDS = 1.0
+
+
+class EventWriter(Protocol):
+    def event(self, kind: str, *, t_seconds: float | None = None, **data: Any) -> None: ...
+    def now(self) -> float: ...
+
+
+class DescriptorWatch(Protocol):
+    def watch(self, descriptor: int, callback: Callable[[], None]) -> None: ...
+    def forget(self, descriptor: int) -> None: ...
+
+
+@dataclass
+class Process:
+    pid: int
+    start_ticks: int
+    parent_pid: int
+    started_t: float
+    pidfd: int = -1
+    role: str = "child"
+    name: str = ""
+    command: list[str] = field(default_factory=list)
+    rank: int | None = None
+    is_listed: bool = False
+    told: Ending | None = None  # what the connector said, until something better is known
+    ended_t: float | None = None
+    ending: Ending | None = None
+
+    @property
+    def key(self) -> str:
+        return f"{self.pid}-{self.start_ticks}"
+
+    @property
+    def is_alive(self) -> bool:
+        return self.ending is None
+
+    def record(self) -> ProcessRecord:
+        ending = self.ending or Ending()
+        return ProcessRecord(
+            pid=self.pid,
+            start_ticks=self.start_ticks,
+            parent_pid=self.parent_pid,
+            role=self.role,
+            name=self.name,
+            command=self.command,
+            started_t_seconds=self.started_t,
+            ended_t_seconds=self.ended_t,
+            exit_code=ending.exit_code,
+            signal=ending.signal,
+            dumped_core=ending.dumped_core,
+            ending_source=ending.source,
+            rank=self.rank,
+        )
+
+
+class Tree:
+    """All processes of one run."""
+
+    def __init__(self, writer: EventWriter, watch: DescriptorWatch, t0_ns: int) -> None:
+        self._writer = writer
+        self._watch = watch
+        self._t0_ns = t0_ns
+        self._own_pid = os.getpid()
+        self.root: Process | None = None
+        self._root_command: list[str] = []
+        self.living: dict[int, Process] = {}
+        self.ended: list[Process] = []
+        self._unlisted: list[Process] = []
+        self._undecided: dict[int, tuple[Process, float]] = {}  # gone, their status still to come
+        self._strangers: dict[int, list[Fork]] = {}  # births of a parent that is not known (yet)
+        self._strangers_since = 0.0
+        self._listed_count = 0
+        self.uncounted = 0
+        self.own_helpers: set[int] = (
+            set()
+        )  # guardian and the like: children of ours, not of the run
+        self.on_start: Callable[[Process], None] = lambda process: None
+        self.on_end: Callable[[Process], None] = lambda process: None
+
+    def add_root(self, pid: int, command: Sequence[str]) -> Process:
+        """The command itself; in the middle of its exec /proc shows no command line."""
+        self._root_command = list(command)
+        self.root = self._add(pid, self._own_pid, self._writer.now(), is_root=True)
+        return self.root
+
+    @property
+    def processes(self) -> list[tuple[int, int]]:
+        """Those alive, as the samplers want them."""
+        return [(p.pid, p.start_ticks) for p in self.living.values()]
+
+    def records(self) -> list[ProcessRecord]:
+        """Everybody so far, the root first."""
+        everybody = [*self.ended, *self.living.values()]
+        everybody.sort(key=lambda process: (process is not self.root, process.started_t))
+        return [process.record() for process in everybody]
+
+    # -- news ---------------------------------------------------------------------------------
+
+    def handle(self, events: Iterable[ProcessEvent]) -> None:
+        for event in events:
+            if isinstance(event, Fork):
+                self._on_fork(event)
+            elif isinstance(event, Changed):
+                if (process := self.living.get(event.pid)) is not None:
+                    self._look_again(process)
+            elif isinstance(event, Exit) and event.pid in self.living:
+                process = self.living[event.pid]
+                process.told = endings.from_status(event.status, "netlink")
+                if process.pidfd < 0:
+                    self._settle(process)
+
+    def look_at(self, pids: Iterable[int]) -> None:
+        """Take in those of these pids that descend from the root (or were left to us)."""
+        for pid in pids:
+            if pid in self.living or pid == self._own_pid or pid in self.own_helpers:
+                continue
+            stat = glance.read_stat(pid)
+            if stat is not None and self._is_ours(stat.parent_pid):
+                self._add(pid, stat.parent_pid, self._writer.now())
+
+    def look_for_changes(self) -> None:
+        """Without exec events: has anybody become another program?"""
+        for process in list(self.living.values()):
+            self._look_again(process)
+
+    def _is_ours(self, parent: int) -> bool:
+        return parent in self.living or parent == self._own_pid
+
+    def _on_fork(self, event: Fork) -> None:
+        if event.pid in self.living or event.pid in self.own_helpers:
+            return
+        if event.parent in self.living:
+            self._add(event.pid, event.parent, (event.monotonic_ns - self._t0_ns) / 1e9)
+        elif event.parent != self._own_pid:
+            # Two CPUs may tell a birth and the birth of its parent in the wrong order.
+            now = time.monotonic()
+            if now - self._strangers_since > FORGET_SECONDS:
+                self._strangers.clear()
+                self._strangers_since = now
+            self._strangers.setdefault(event.parent, []).append(event)
+
+    def _add(self, pid: int, parent: int, t: float, *, is_root: bool = False) -> Process:
+        stat = glance.read_stat(pid)
+        process = Process(pid, stat.start_ticks if stat else 0, parent, max(t, 0.0))
+        try:
+            process.pidfd = os.pidfd_open(pid)
+        except (OSError, AttributeError):
+            pass
+        self.living[pid] = process
+        self._describe(process, stat, is_root=is_root)
+        self._unlisted.append(process)
+        if process.pidfd >= 0:
+            self._watch.watch(process.pidfd, lambda: self._settle(process))
+        elif stat is None:
+            self._undecided[pid] = (process, time.monotonic())
+        self.on_start(process)
+        for birth in self._strangers.pop(pid, ()):
+            self._on_fork(birth)
+        return process
+
+    def _describe(
+        self, process: Process, stat: StatFields | None, *, is_root: bool = False
+    ) -> None:
+        parent = self.living.get(process.parent_pid)
+        inherited = parent.command if parent else self._root_command
+        process.command = glance.read_command(process.pid) or inherited
+        process.name = stat.name if stat else (parent.name if parent else "")
+        process.rank = rank_of(glance.read_rank_variables(process.pid))
+        if process.rank is None and parent is not None:
+            process.rank = parent.rank
+        process.role = role_of(
+            process.command,
+            process.name,
+            is_root=is_root or process is self.root,
+            parent_role=parent.role if parent else None,
+            parent_command=parent.command if parent else (),
+            rank=process.rank,
+            parent_rank=parent.rank if parent else None,
+        )
+
+    def _look_again(self, process: Process) -> None:
+        stat = glance.read_stat(process.pid)
+        if stat is None or stat.start_ticks != process.start_ticks or stat.state in "ZX":
+            return
+        if not process.is_listed:
+            self._describe(process, stat)
+            return
+        command = glance.read_command(process.pid)
+        if not command or (command == process.command and stat.name == process.name):
+            return
+        before = (process.role, process.name, process.command)
+        self._describe(process, stat)
+        after = (process.role, process.name, process.command)
+        changed: dict[str, Any] = {
+            name: new
+            for name, old, new in zip(("role", "name", "command"), before, after, strict=True)
+            if old != new
+        }
+        if changed:
+            self._writer.event(
+                "process-changed", pid=process.pid, start=process.start_ticks, **changed
+            )
+
+    # -- endings ------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Ten times a second: write starts down that have settled, decide what was undecided."""
+        now = self._writer.now()
+        waiting = []
+        for process in self._unlisted:
+            if process.is_alive and now - process.started_t < SETTLE_SECONDS:
+                waiting.append(process)
+            elif not process.is_listed:
+                self._list(process)
+        self._unlisted = waiting
+        for pid, (process, since) in list(self._undecided.items()):
+            is_last_chance = time.monotonic() - since > FORGET_SECONDS
+            ending = self._ask(process)
+            if ending is None and is_last_chance:
+                ending = process.told or Ending()
+            if ending is not None:
+                del self._undecided[pid]
+                self._finish(process, ending)
+
+    def reap(self) -> None:
+        """After SIGCHLD: take in orphans that were left to us and have already ended."""
+        for process in list(self.living.values()):
+            if process.pidfd < 0:
+                self._settle(process)
+
+    def _ask(self, process: Process) -> Ending | None:
+        """Those who know for certain, best first. The root is reaped by `record` alone."""
+        ending = endings.wait_for(process.pid)
+        if ending is None:
+            ending = endings.from_pidfd(process.pidfd)
+        if ending is None and process.told is not None:
+            ending = process.told
+        if ending is None:
+            ending = endings.from_zombie(process.pid, process.start_ticks)
+        return ending
+
+    def _settle(self, process: Process) -> None:
+        """The process is gone, or may be."""
+        if process.pidfd >= 0:
+            self._watch.forget(process.pidfd)
+        elif glance.is_running(process.pid, process.start_ticks):
+            return
+        ending = self._ask(process)
+        if ending is not None:
+            self._finish(process, ending)
+        else:
+            self._undecided.setdefault(process.pid, (process, time.monotonic()))
+
+    def _finish(self, process: Process, ending: Ending) -> None:
+        if process.ending is not None:
+            return
+        process.ending = ending
+        process.ended_t = self._writer.now()
+        self.living.pop(process.pid, None)
+        self._undecided.pop(process.pid, None)
+        if process.pidfd >= 0:
+            self._watch.forget(process.pidfd)
+            os.close(process.pidfd)
+            process.pidfd = -1
+        if not process.is_listed:
+            self._list(process)
+        if not process.is_listed:
+            return
+        self.ended.append(process)
+        self._writer.event(
+            "process-ended",
+            t_seconds=process.ended_t,
+            pid=process.pid,
+            start=process.start_ticks,
+            exit_code=ending.exit_code,
+            signal=ending.signal,
+            core=ending.dumped_core,
+            source=ending.source,
+        )
+        self.on_end(process)
+
+    def _list(self, process: Process) -> None:
+        if self._listed_count >= MOST_LISTED:
+            was_short = process.ending is not None and process.ending.is_clean
+            is_too_many = self._listed_count >= 2 * MOST_LISTED
+            if was_short or (process.ending is None and is_too_many):
+                self.uncounted += 1
+                return
+        self._listed_count += 1
+        process.is_listed = True
+        self._writer.event(
+            "process-started",
+            t_seconds=process.started_t,
+            pid=process.pid,
+            start=process.start_ticks,
+            ppid=process.parent_pid,
+            role=process.role,
+            name=process.name,
+            command=process.command,
+            rank=process.rank,
+        )
+
+    def root_ended(self, ending: Ending) -> None:
+        if self.root is not None:
+            self._finish(self.root, ending)
+
+    def close(self) -> None:
+        """Write down what is known, let go of the living: they are daemons now."""
+        for process in self._unlisted:
+            if not process.is_listed:
+                self._list(process)
+        for process, _since in list(self._undecided.values()):
+            self._finish(process, self._ask(process) or process.told or Ending())
+        for process in self.living.values():
+            if process.pidfd >= 0:
+                self._watch.forget(process.pidfd)
+                os.close(process.pidfd)
+                process.pidfd = -1
+            if process.is_listed and process.role != "daemon":
+                process.role = "daemon"
+                self._writer.event(
+                    "process-changed", pid=process.pid, start=process.start_ticks, role="daemon"
+                )
+        if self.uncounted:
+            self._writer.event(
+                "note", text=f"{self.uncounted} more short-lived processes are not listed"
+            )
