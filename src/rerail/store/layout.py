@@ -5,6 +5,7 @@ The names of docs/run-folder.md, in one place; making ids and folders; atomic re
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import time
@@ -60,11 +61,13 @@ def make_folder(path: Path) -> None:
     """Like mkdir -p, and private whatever the umask says."""
     if path.is_dir():
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir(mode=FOLDER_MODE)
-    except FileExistsError:
-        return
+    except FileExistsError as error:
+        if path.is_dir():
+            return
+        raise NotADirectoryError(errno.ENOTDIR, "not a directory", error.filename) from None
     path.chmod(FOLDER_MODE)
 
 

@@ -22,7 +22,7 @@ from rerail.store.output_segments import count_newlines, find_segments
 
 HEAD_BYTES = 64 * 1024 * 1024
 TAIL_BYTES = 16 * 1024 * 1024
-TAILS_KEPT = 2
+MOST_TAILS = 16  # two when all is well; more, and smaller, when the disk is full now and then
 INDEX_SECONDS = 0.1
 # Past this size of the index its rows are written half as often, and again at each doubling:
 # a progress bar that redraws ten times a second for a week would else outgrow the output itself.
@@ -87,7 +87,10 @@ class OutputLog:
             number = layout.tail_number(segment.path.name)
             if number is not None:
                 log._tail_number = max(log._tail_number, number)
-                log._tails.append(_Tail(segment.path, segment.offset, segment.line, segment.size))
+                newlines = count_newlines(segment.path)
+                log._tails.append(
+                    _Tail(segment.path, segment.offset, segment.line, segment.size, newlines)
+                )
         log._room = (log._tail_bytes if log._tails else log._head_bytes) - last.size
         try:
             log._descriptor = layout.open_append(last.path)
@@ -124,18 +127,25 @@ class OutputLog:
 
     def _write_in_pieces(self, data: memoryview) -> None:
         """The slow way: over a segment's end, or after the disk refused."""
+        if self._lost is not None and time.monotonic() < self._retry_at:
+            self._count(bytes(data))
+            return
         while data:
-            if self._lost is not None and time.monotonic() < self._retry_at:
-                self._count(bytes(data))
-                return
+            is_new = self._descriptor < 0 or self._room <= 0
+            path = self._next_path()
             try:
-                if self._descriptor < 0 or self._room <= 0:
-                    self._next_segment()
+                if is_new:
+                    self._open_segment(path)
                 written = os.write(self._descriptor, data[: self._room])
             except OSError as error:
                 self._refused(error)
-                continue
+                if is_new:
+                    _remove_if_empty(path)
+                self._count(bytes(data))
+                return
             self._tell_lost()
+            if is_new:
+                self._announce_segment(path)
             self._room -= written
             self._count(bytes(data[:written]))
             data = data[written:]
@@ -161,27 +171,29 @@ class OutputLog:
                     "output-dropped", bytes=self.offset - offset, lines=self.newlines - newlines
                 )
 
-    def _next_segment(self) -> None:
+    def _next_path(self) -> Path:
+        name = layout.tail_name(self._tail_number + 1) if self._has_head else layout.OUTPUT
+        return self._folder / name
+
+    def _open_segment(self, path: Path) -> None:
         self._close_segment()
-        if not self._has_head:
-            # Also after a refusal: an output.log that could not be opened at first begins later.
-            self._descriptor = layout.open_append(self._folder / layout.OUTPUT)
-            self._has_head = True
-            self._room = self._head_bytes
-            if self.offset:
-                self._event(
-                    "output-segment", file=layout.OUTPUT, offset=self.offset, line=self.newlines + 1
-                )
-            return
-        path = self._folder / layout.tail_name(self._tail_number + 1)
         self._descriptor = layout.open_append(path)
-        self._room = self._tail_bytes
-        self._tail_number += 1
+        self._room = self._tail_bytes if self._has_head else self._head_bytes
+
+    def _announce_segment(self, path: Path) -> None:
+        """Once something is in it: a disk that refuses all must not rotate good tails out."""
         line = self.newlines + 1
-        self._tails.append(_Tail(path, self.offset, line))
-        self._event("output-segment", file=path.name, offset=self.offset, line=line)
-        while len(self._tails) > TAILS_KEPT:
+        if self._has_head:
+            self._tail_number += 1
+            self._tails.append(_Tail(path, self.offset, line))
+        if self._has_head or self.offset:  # the first bytes may have been refused
+            self._event("output-segment", file=path.name, offset=self.offset, line=line)
+        self._has_head = True
+        while len(self._tails) > MOST_TAILS or self._newer_tail_bytes() >= self._tail_bytes:
             self._drop_oldest_tail()
+
+    def _newer_tail_bytes(self) -> int:
+        return sum(tail.bytes for tail in self._tails[1:])
 
     def _drop_oldest_tail(self) -> None:
         tail = self._tails.pop(0)
@@ -218,3 +230,11 @@ class OutputLog:
         self._indexed_at = t_seconds
         if self._index_bytes > INDEX_BYTES * (self._index_seconds / INDEX_SECONDS):
             self._index_seconds *= 2
+
+
+def _remove_if_empty(path: Path) -> None:
+    try:
+        if path.stat().st_size == 0:
+            path.unlink()
+    except OSError:
+        pass
