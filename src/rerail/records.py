@@ -156,6 +156,7 @@ class Crash:
     frame_total: int | None = None  # when the stack was deeper than what was kept
     fault_mapping: FaultMapping | None = None  # tells a data file that was cut while mapped
     is_complete: bool = True
+    was_survived: bool = False  # an earlier handler dealt with it and the program went on
 
 
 @dataclass(frozen=True)

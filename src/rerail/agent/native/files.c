@@ -1,0 +1,250 @@
+/* The three files of a process, and what becomes of them when it forks.
+ *
+ * The box is mapped shared at an address that stays the same for the life of the process tree:
+ * a forked child first gets private memory there, so that it cannot write into its parent's box,
+ * and its own file once it turns out to be a process of Python's (files_open from the stub's
+ * after-fork hook) rather than one about to exec. The crash file is opened before it is needed,
+ * and again by the handler itself in a child that never got that far.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "agent.h"
+#include "text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A crash of a torch process with 600 mappings wrote 118 KiB; frames of 100 Python threads fit in
+ * what remains. Writing goes past this where the disk allows it. */
+#define CRASH_FILE_PREALLOCATED (192 * 1024)
+#define SMALLEST_FILE_LIMIT (16 * 1024 * 1024)
+
+struct box_head *agent_box;
+int agent_crash_fd = -1;
+int agent_stacks_fd = -1;
+volatile int agent_pid;
+
+static char folder[3072];
+static struct stat crash_identity;
+static int threads_before_fork;
+static int fork_handlers_registered;
+
+int64_t monotonic_ns(void) {
+  struct timespec now;
+  if (clock_gettime(CLOCK_MONOTONIC, &now) != 0) return 0;
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* One system call: each thread is a folder in task/, and a folder's link count is two more than
+ * the folders in it. */
+int count_threads(void) {
+  struct stat task;
+  if (stat("/proc/self/task", &task) != 0 || task.st_nlink < 3) return 0;
+  return (int)task.st_nlink - 2;
+}
+
+static int64_t read_start_ticks(void) {
+  char stat_text[1024];
+  ssize_t length;
+  int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  length = read(fd, stat_text, sizeof stat_text);
+  close(fd);
+  return length > 0 ? text_start_ticks(stat_text, (size_t)length) : 0;
+}
+
+static int create(int pid, int64_t start, const char *ending) {
+  char path[sizeof folder + 64];
+  text_format_path(path, sizeof path, folder, pid, start, ending);
+  /* Never truncate: whoever still maps an older file of this name would get SIGBUS. */
+  unlink(path);
+  return open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+/* Every block of the box is on the disk before it is mapped: a store to a page that the disk has
+ * no room for would be SIGBUS in the user's program. */
+static int reserve_box(int fd) {
+#ifdef __linux__
+  int error;
+  do {
+    error = posix_fallocate(fd, 0, BOX_SIZE);
+  } while (error == EINTR);
+  return error == 0;
+#else
+  static const char zeros[4096];
+  for (size_t done = 0; done < BOX_SIZE; done += sizeof zeros) {
+    if (write(fd, zeros, sizeof zeros) != (ssize_t)sizeof zeros) return 0;
+  }
+  return 1;
+#endif
+}
+
+static int map_box(int pid, int64_t start) {
+  int is_mapped = 0;
+  int fd = create(pid, start, ".box");
+  if (fd < 0) return 0;
+  if (reserve_box(fd)) {
+    void *at = mmap(agent_box, BOX_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+    is_mapped = at != MAP_FAILED;
+  }
+  if (!is_mapped) {
+    char path[sizeof folder + 64];
+    text_format_path(path, sizeof path, folder, pid, start, ".box");
+    unlink(path);
+  }
+  close(fd);
+  return is_mapped;
+}
+
+/* Far above where programs look: low numbers stay as they would have been. */
+static int move_high(int fd) {
+  struct rlimit limit;
+  int base = 1000;
+  int high;
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < 1008) {
+    if (limit.rlim_cur < 64) return fd;
+    base = (int)limit.rlim_cur - 8;
+  }
+  high = fcntl(fd, F_DUPFD_CLOEXEC, base);
+  if (high < 0) return fd;
+  close(fd);
+  return high;
+}
+
+/* Put a new file under the number that faulthandler was told, or under a high one at first. */
+static int place(int fd, int number) {
+  if (number < 0) return move_high(fd);
+  if (dup2(fd, number) != number) {
+    close(fd);
+    return -1;
+  }
+  fcntl(number, F_SETFD, FD_CLOEXEC);
+  close(fd);
+  return number;
+}
+
+int files_crash_fd_is_ours(void) {
+  struct stat now;
+  return agent_crash_fd >= 0 && agent_pid == (int)getpid() && fstat(agent_crash_fd, &now) == 0 &&
+         now.st_dev == crash_identity.st_dev && now.st_ino == crash_identity.st_ino;
+}
+
+int files_open_crash_file(int pid) { return create(pid, read_start_ticks(), ".crash"); }
+
+static int file_limit_is_low(void) {
+  struct rlimit limit;
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < SMALLEST_FILE_LIMIT;
+}
+
+static void open_crash_file(int pid, int64_t start) {
+  int fd = create(pid, start, ".crash");
+  if (fd >= 0) {
+#ifdef __linux__
+    /* The size stays 0, so an empty file means no crash; refusal only costs the reserve. */
+    (void)!fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, CRASH_FILE_PREALLOCATED);
+#endif
+    fd = place(fd, agent_crash_fd);
+  }
+  if (fd < 0 || fstat(fd, &crash_identity) != 0) {
+    /* A forked child still has its parent's file under that number: never write there. */
+    memset(&crash_identity, 0, sizeof crash_identity);
+    agent_box->trouble |= TROUBLE_NO_CRASH_FILE;
+    return;
+  }
+  agent_crash_fd = fd;
+}
+
+static void open_stacks_file(int pid, int64_t start) {
+  int fd = create(pid, start, ".stacks");
+  if (fd < 0) {
+    agent_box->trouble |= TROUBLE_NO_STACKS_FILE;
+    if (agent_stacks_fd < 0) return;
+    fd = open("/dev/null", O_WRONLY | O_CLOEXEC); /* the number is still the parent's file */
+    if (fd < 0) return;
+  }
+  agent_stacks_fd = place(fd, agent_stacks_fd);
+  agent_box->stacks_fd = agent_stacks_fd;
+}
+
+static void before_fork(void) { threads_before_fork = count_threads(); }
+
+static void after_fork_in_child(void) {
+  struct box_head head;
+  if (agent_box == NULL) return;
+  head = *agent_box;
+  agent_pid = 0;
+  if (mmap(agent_box, BOX_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+           0) == MAP_FAILED) {
+    /* The old mapping is still there and is the parent's. Nothing may be written any more, and
+     * nothing here knows how to stop the stub; a kernel that refuses this call has no memory for
+     * the child either. */
+    return;
+  }
+  head.said_goodbye = GOODBYE_NONE;
+  head.crash_signal = 0;
+  head.trouble = 0;
+  head.thread_count = 1;
+  head.generation++;
+  head.fork_parent_had_threads = threads_before_fork > 1;
+  *agent_box = head;
+  crash_after_fork();
+}
+
+static void write_head(int pid, int64_t start) {
+  memcpy(agent_box->magic, BOX_MAGIC, sizeof agent_box->magic);
+  agent_box->version = BOX_VERSION;
+  agent_box->size = BOX_SIZE;
+  agent_box->pid = pid;
+  agent_box->start_ticks = start;
+  agent_box->parent_pid = getppid();
+  agent_box->started_ns = monotonic_ns();
+  agent_box->thread_count = count_threads();
+  agent_box->is_native = 1;
+}
+
+int files_open(void) {
+  int pid = (int)getpid();
+  int64_t start;
+  struct box_head head;
+  const char *named = getenv("RERAIL_AGENT");
+  if (agent_pid == pid) return 1;
+  if (agent_box == NULL) {
+    void *scratch;
+    if (named == NULL || named[0] != '/' || strlen(named) >= sizeof folder) return 0;
+    strcpy(folder, named);
+    scratch =
+        mmap(NULL, BOX_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (scratch == MAP_FAILED) return 0;
+    agent_box = scratch;
+    agent_box->fork_parent_had_threads = -1;
+  }
+  start = read_start_ticks();
+  head = *agent_box;
+  if (file_limit_is_low()) {
+    agent_box->trouble |= TROUBLE_FILE_LIMIT | TROUBLE_NO_BOX | TROUBLE_NO_CRASH_FILE;
+  } else {
+    if (map_box(pid, start)) {
+      *agent_box = head;
+    } else {
+      agent_box->trouble |= TROUBLE_NO_BOX;
+    }
+    open_crash_file(pid, start);
+    open_stacks_file(pid, start);
+  }
+  write_head(pid, start);
+  agent_pid = pid;
+  if (!fork_handlers_registered) {
+    fork_handlers_registered = 1;
+    pthread_atfork(before_fork, NULL, after_fork_in_child);
+  }
+  return 1;
+}

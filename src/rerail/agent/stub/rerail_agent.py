@@ -1,0 +1,212 @@
+"""The agent's beginning and end in a process: files, handlers, identity, hooks, goodbye.
+
+Comes in: RERAIL_AGENT from the environment (nothing happens without it). Goes out: the black box
+and the crash file of this process, and of every child that Python forks. Promises: no output, no
+exception, no thread; the standard library only.
+"""
+
+import os
+import sys
+
+import rerail_box as box
+import rerail_layout as layout
+import rerail_native as native
+
+GOODBYE_PYTHON = 1
+GOODBYE_UNDERSCORE_EXIT = 2
+GOODBYE_WORKER = 3
+
+
+def start(folder):
+    if not os.environ.get("RERAIL_AGENT"):
+        return
+    import _signal  # noqa: F401  reads the dispositions as they are now, before ours
+
+    if not _open_box(folder):
+        return
+    _say_who()
+    for step in (_register_stacks, _keep_place, _watch_the_end, _watch_imports):
+        try:
+            step(folder)
+        except Exception as error:
+            box.note_failure(step.__name__.strip("_"), error)
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _open_box(folder):
+    try:
+        native.load(os.path.join(os.path.dirname(folder), "native.abi3.so"))
+        address = native.library.rerail_start()
+    except (OSError, AttributeError, ImportError):
+        native.library = None
+        return _open_box_without_library()
+    if not address:
+        return False
+    box.use(*native.view_of(address, layout.SIZE))
+    return True
+
+
+def _open_box_without_library():
+    """No compiler where rerail was installed, or another processor: the box alone, no handler."""
+    import mmap
+    import time
+
+    pid, start_ticks = os.getpid(), 0
+    try:
+        with open("/proc/self/stat", "rb") as stat:
+            start_ticks = int(stat.read().rpartition(b")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        pass
+    path = "%s/%d-%d.box" % (os.environ["RERAIL_AGENT"], pid, start_ticks)
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        if os.write(fd, bytes(layout.SIZE)) != layout.SIZE:
+            os.unlink(path)
+            return False
+        mapping = mmap.mmap(fd, layout.SIZE)
+    finally:
+        os.close(fd)
+    box.use(mapping, memoryview(mapping))
+    head = layout.HEAD
+    box.octets[:8] = layout.MAGIC
+    box.octets[8:16] = layout.VERSION.to_bytes(4, "little") + layout.SIZE.to_bytes(4, "little")
+    for name, value in (
+        ("pid", pid),
+        ("start_ticks", start_ticks),
+        ("parent_pid", os.getppid()),
+        ("started_ns", time.monotonic_ns()),
+        ("fork_parent_had_threads", layout.UNKNOWN),
+    ):
+        box.numbers[head[name] // 8] = value
+    box.note("the native library could not be loaded: no crash capture in this process")
+    return True
+
+
+def _say_who():
+    box.clear()
+    box.put_text("python_version", sys.version.split()[0])
+    argv = getattr(sys, "orig_argv", None) or getattr(sys, "argv", None) or []
+    box.put_text("argv", "\0".join(argv))
+    for name, variable in (("rank", "RANK"), ("world_size", "WORLD_SIZE")):
+        value = os.environ.get(variable, "")
+        if value.isdigit():
+            box.numbers[layout.WORD[name]] = int(value)
+
+
+def _register_stacks(folder):
+    """Python's own traceback dump, for a crash and on request; faulthandler's public interface."""
+    if native.library is None:
+        return
+    import faulthandler
+
+    library = native.library
+    for which, fd in ((0, library.rerail_stacks_fd()), (1, library.rerail_crash_fd())):
+        signum = library.rerail_free_signal(which)
+        if signum <= 0 or fd < 0:
+            continue
+        faulthandler.register(signum, file=fd, all_threads=True, chain=False)
+        if which == 0:
+            library.rerail_stacks_answer_to(signum)
+        else:
+            library.rerail_use_python_dump(signum)
+
+
+def _keep_place(folder):
+    """faulthandler.enable() takes our place and its own alternate stack: take ours back, on top."""
+    if native.library is None:
+        return
+    import _signal
+    import faulthandler
+
+    library = native.library
+    fatal = (_signal.SIGSEGV, _signal.SIGBUS, _signal.SIGFPE, _signal.SIGILL, _signal.SIGABRT)
+    its_function = [
+        library.rerail_handler_of(_signal.SIGFPE) if faulthandler.is_enabled() else None
+    ]
+
+    def enabled(args, kwargs, result):
+        function = library.rerail_handler_of(_signal.SIGFPE)
+        if result is not ... and function:
+            its_function[0] = function
+        library.rerail_keep_place()
+
+    def disabled(args, kwargs, result):
+        if its_function[0]:
+            for signum in fatal:
+                library.rerail_forget_handler_of(signum, its_function[0])
+        library.rerail_keep_place()
+
+    faulthandler.enable = native.wrap(faulthandler.enable, after=enabled)
+    faulthandler.disable = native.wrap(faulthandler.disable, after=disabled)
+    library.rerail_keep_place()  # register() above may have set a small alternate stack
+
+
+def _watch_the_end(folder):
+    import atexit
+
+    def excepthook(args, kwargs):
+        if len(args) >= 2:
+            box.put_exception(args[0], args[1])
+
+    # Both names, so that a program which asks whether anybody has replaced the hook gets no.
+    is_standard = sys.excepthook is sys.__excepthook__
+    wrapped = native.wrap(sys.__excepthook__, before=excepthook)
+    sys.__excepthook__ = wrapped
+    if is_standard:
+        sys.excepthook = wrapped
+    else:
+        sys.excepthook = native.wrap(sys.excepthook, before=excepthook)
+
+    def underscore_exit(args, kwargs):
+        say_goodbye(GOODBYE_UNDERSCORE_EXIT)
+
+    os._exit = native.wrap(os._exit, before=underscore_exit)
+    atexit.register(_at_exit)
+
+
+def _at_exit():
+    """Registered first, so it runs last: what comes after is the interpreter's own ending."""
+    try:
+        offset = layout.TEXT["exception_type"][0]
+        if not any(box.octets[offset : offset + 2]) and not hasattr(sys, "ps1"):
+            value = getattr(sys, "last_value", None)  # the user's own excepthook kept ours away
+            if value is not None:
+                box.put_exception(type(value), value)
+        say_goodbye(GOODBYE_PYTHON)
+    except Exception:
+        pass
+
+
+def say_goodbye(how):
+    if native.library is not None:
+        native.library.rerail_goodbye(how)
+    else:
+        box.numbers[layout.HEAD["said_goodbye"] // 8] = how
+
+
+def _watch_imports(folder):
+    import rerail_imports
+
+    rerail_imports.watch(folder)
+
+
+def _after_fork():
+    try:
+        if native.library is not None:
+            if native.library.rerail_start():
+                _say_who()
+            return
+        had = box.numbers
+        if _open_box_without_library():
+            _say_who()
+        else:
+            box.use(None, memoryview(bytearray(layout.SIZE)))  # never the parent's
+        for module in list(sys.modules.values()):
+            if getattr(module, "numbers", None) is had:
+                module.numbers, module.floats = box.numbers, box.floats
+    except BaseException:
+        pass

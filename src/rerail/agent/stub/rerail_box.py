@@ -1,0 +1,124 @@
+"""Writing the black box from Python: stores into mapped memory, no system call, no allocation kept.
+
+Comes in: the address (or a mapping) of the box. Goes out: `numbers` and `floats`, views of the
+whole box as eight-byte words, indexed by rerail_layout.WORD. Promises: a write never raises for
+a value that does not fit; texts are cut.
+"""
+
+import rerail_layout as layout
+
+numbers = None  # memoryview of int64; None until `use` was called
+floats = None  # the same memory as doubles
+octets = None
+_owner = None  # keeps a mapping alive
+
+WORD = layout.WORD
+
+
+def use(owner, view):
+    """Write into `view`, a memoryview of bytes; `owner` is whatever must outlive it."""
+    global numbers, floats, octets, _owner
+    _owner = owner
+    octets = view
+    numbers = view.cast("q")
+    floats = view.cast("d")
+
+
+def clear():
+    """A process that has just begun to be one: nothing known yet."""
+    octets[layout.HEAD_SIZE :] = bytes(layout.SIZE - layout.HEAD_SIZE)
+    for name in (
+        "rank",
+        "world_size",
+        "epoch",
+        "first_nonfinite_step",
+        "progress_count",
+        "progress_total",
+        "framework_step",
+    ):
+        numbers[WORD[name]] = layout.UNKNOWN
+    floats[WORD["loss"]] = float("nan")
+
+
+def put_text_at(offset, capacity, text):
+    raw = text if isinstance(text, bytes) else text.encode("utf-8", "replace")
+    raw = raw[:capacity]
+    end = offset + 2
+    octets[offset:end] = b"\0\0"
+    octets[end : end + len(raw)] = raw
+    octets[offset:end] = len(raw).to_bytes(2, "little")
+
+
+def put_text(name, text):
+    offset, capacity = layout.TEXT[name]
+    put_text_at(offset, capacity, text)
+
+
+def note(text):
+    """Something the record should say: a hook that failed, a framework that was seen."""
+    try:
+        index = WORD["note_count"]
+        count = numbers[index]
+        if count >= layout.NOTE_LENGTH:
+            return
+        size = 2 + layout.NOTE_CAPACITY
+        put_text_at(layout.AREA["notes"] + count * size, layout.NOTE_CAPACITY, text)
+        numbers[index] = count + 1
+    except Exception:
+        pass
+
+
+def note_failure(what, error):
+    note("%s: %s: %s" % (what, type(error).__name__, error))
+
+
+def put_exception(kind, value):
+    """An exception that nobody caught."""
+    try:
+        module = getattr(kind, "__module__", "")
+        name = getattr(kind, "__qualname__", str(kind))
+        if module not in ("builtins", "__main__", ""):
+            name = module + "." + name
+        put_text("exception_type", name)
+        put_text("exception_text", str(value))
+    except Exception as error:
+        note_failure("exception text", error)
+
+
+def put_loader(workers, batch_size, prefetch, start_method, pin_memory, persistent):
+    """A DataLoader that begins to be iterated; the same settings are written once."""
+    row = (
+        workers,
+        layout.UNKNOWN if batch_size is None else batch_size,
+        layout.UNKNOWN if prefetch is None else prefetch,
+        layout.START_METHODS.index(start_method) if start_method in layout.START_METHODS else 0,
+        int(pin_memory),
+        int(persistent),
+    )
+    base = layout.AREA["loaders"] // 8
+    count = numbers[WORD["loader_count"]]
+    size = layout.LOADER_WORDS
+    for i in range(min(count, layout.LOADER_LENGTH)):
+        if tuple(numbers[base + i * size : base + (i + 1) * size]) == row:
+            return
+    if count < layout.LOADER_LENGTH:
+        for i, value in enumerate(row):
+            numbers[base + count * size + i] = value
+        numbers[WORD["loader_count"]] = count + 1
+
+
+def put_file(path, loader, size_bytes, is_mapped, is_compressed=False):
+    """A data file that was loaded. The latest ones are kept."""
+    raw = path if isinstance(path, bytes) else str(path).encode("utf-8", "replace")
+    if len(raw) > layout.FILE_PATH_CAPACITY:
+        raw = raw[-layout.FILE_PATH_CAPACITY :]  # the end of a path says more than its beginning
+    count = numbers[WORD["file_count"]]
+    offset = layout.AREA["files"] + count % layout.FILE_LENGTH * layout.FILE_SIZE
+    word = offset // 8
+    flags = layout.FILE_IS_MAPPED if is_mapped else 0
+    numbers[word] = size_bytes
+    numbers[word + 1] = flags | (layout.FILE_IS_COMPRESSED if is_compressed else 0)
+    offset += layout.FILE_WORDS * 8
+    put_text_at(offset, layout.FILE_LOADER_CAPACITY, loader)
+    put_text_at(offset + 2 + layout.FILE_LOADER_CAPACITY, layout.FILE_PATH_CAPACITY, raw)
+    numbers[WORD["file_count"]] = count + 1

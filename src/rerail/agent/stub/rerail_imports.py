@@ -1,0 +1,97 @@
+"""Running a hook on a module right after the program has imported it, and never otherwise.
+
+A finder in front of the others lets them find the module and, for the few names in HOOKS, adds a
+step to the loader that they chose: for the one module, once, taken off again afterwards, so that
+neither `__spec__`, `__loader__` nor a traceback of a failing import shows anything. Works for
+reload (the step is added anew) and for lazy loaders (they call the same loader later).
+"""
+
+import sys
+
+import rerail_box as box
+import rerail_native as native
+
+# module name -> (file of hooks, function that is given the module)
+HOOKS = {
+    "threading": ("rerail_hooks_python", "on_threading"),
+    "signal": ("rerail_hooks_python", "on_signal"),
+    "multiprocessing.util": ("rerail_hooks_python", "on_multiprocessing_util"),
+    "torch.autograd": ("rerail_hooks_torch", "on_autograd"),
+    "torch.optim.optimizer": ("rerail_hooks_torch", "on_optimizer"),
+    "torch.serialization": ("rerail_hooks_torch", "on_serialization"),
+    "torch.utils.data.dataloader": ("rerail_hooks_torch_data", "on_dataloader"),
+    "torch.utils.data._utils.signal_handling": ("rerail_hooks_torch_data", "on_signal_handling"),
+    "torch.distributed.distributed_c10d": ("rerail_hooks_torch_distributed", "on_c10d"),
+    "numpy": ("rerail_hooks_files", "on_numpy"),
+    "faiss": ("rerail_hooks_files", "on_faiss"),
+    "tqdm.std": ("rerail_hooks_progress", "on_tqdm"),
+    "lightning.pytorch.trainer.call": ("rerail_hooks_progress", "on_lightning"),
+    "pytorch_lightning.trainer.call": ("rerail_hooks_progress", "on_lightning"),
+    "transformers.trainer_callback": ("rerail_hooks_progress", "on_transformers"),
+}
+
+_folder = None
+
+
+def _hook_module(name):
+    """One of the stub's own files, although its folder has left the import path."""
+    module = sys.modules.get(name)
+    if module is None:
+        import importlib.util
+
+        spec = importlib.util.spec_from_file_location(name, "%s/%s.py" % (_folder, name))
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return module
+
+
+def apply(name):
+    try:
+        file, function = HOOKS[name]
+        getattr(_hook_module(file), function)(sys.modules[name])
+    except Exception as error:
+        box.note_failure("hook on " + name + " is off", error)
+
+
+class Finder:
+    """First in sys.meta_path; finds nothing itself."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name not in HOOKS:
+            return None
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            if finder is self or find is None:
+                continue
+            spec = find(name, path, target)
+            if spec is not None:
+                try:
+                    _add_step(spec.loader, name)
+                except Exception as error:
+                    box.note_failure("hook on " + name + " is off", error)
+                return spec
+        return None
+
+
+def _add_step(loader, name):
+    if "exec_module" in vars(loader):
+        return  # found twice, loaded once
+
+    def after(args, kwargs, result):
+        if args[0].__name__ != name:
+            return  # a loader that serves several modules
+        del loader.exec_module
+        if result is not ...:
+            apply(name)
+
+    loader.exec_module = native.wrap(loader.exec_module, after=after)
+
+
+def watch(folder):
+    global _folder
+    _folder = folder
+    sys.meta_path.insert(0, Finder())
+    for name in HOOKS:
+        if name in sys.modules:
+            apply(name)

@@ -1,0 +1,149 @@
+"""Where each field of the black box lies: the one table that writer and reader share.
+
+The stub writes through it inside the user's process (any CPython from 3.8 on, so: standard
+library only, nothing of rerail), rerail.store.blackbox reads through it afterwards. The first 256
+bytes belong to the C library (struct box_head in native/agent.h; a test compares the two).
+Every number is eight bytes, aligned, native byte order, so that a store is one instruction and a
+killed process leaves no half-written one. A text is a two-byte length and that many bytes of
+UTF-8; length 0 means that it was never written.
+"""
+
+MAGIC = b"RERAILBX"
+VERSION = 1
+SIZE = 32768
+
+# struct box_head: offsets in bytes. `version` and `size` are four bytes each.
+HEAD = {
+    "magic": 0,
+    "version": 8,
+    "size": 12,
+    "pid": 16,
+    "start_ticks": 24,
+    "parent_pid": 32,
+    "started_ns": 40,
+    "said_goodbye": 48,
+    "handler_installed": 56,
+    "crash_signal": 64,
+    "stacks_signal": 72,
+    "python_signal": 80,
+    "fork_parent_had_threads": 88,
+    "generation": 96,
+    "thread_count": 104,
+    "trouble": 112,
+    "is_native": 120,
+    "stacks_fd": 128,
+}
+HEAD_SIZE = 256
+
+# Bits of `trouble`, in the order of enum trouble.
+TROUBLES = (
+    "no black box file: not enough room, or the folder cannot be written",
+    "no crash file",
+    "no stacks file",
+    "no alternate signal stack",
+    "no free real-time signal",
+    "a fatal signal was ignored by the parent and is left ignored",
+    "another handler uses a fatal signal for its own work",
+    "RLIMIT_FSIZE is too low to write files",
+)
+
+UNKNOWN = -1  # of a counter or a number that can be absent
+
+# 64-bit integers. `loss_at` and the like: which step a value belongs to.
+NUMBERS = (
+    "rank",
+    "world_size",
+    "optimizer_steps",
+    "backward_calls",
+    "batches",
+    "epoch",
+    "phase",  # index into PHASES
+    "first_nonfinite_step",
+    "last_progress_ns",
+    "progress_count",
+    "progress_total",
+    "collective_count",
+    "loader_count",
+    "file_count",
+    "note_count",
+    "framework_step",  # the step as Lightning or the Trainer counts it
+)
+FLOATS = ("loss",)
+TEXTS = (
+    ("python_version", 32),
+    ("argv", 1536),  # NUL between arguments
+    ("progress_text", 126),
+    ("batch_shapes", 254),
+    ("collective", 62),
+    ("exception_type", 126),
+    ("exception_text", 1022),
+)
+
+PHASES = (
+    "",
+    "data",
+    "forward",
+    "backward",
+    "step",
+    "train",
+    "validate",
+    "mining",
+    "indexing",
+    "loading",
+    "saving",
+    "test",
+    "predict",
+)
+
+HISTORY_LENGTH = 256  # steps in the ring
+HISTORY_WORDS = 3  # step, monotonic ns, loss
+
+LOADER_LENGTH = 8
+# workers, batch_size, prefetch, start_method (index), pin_memory, persistent
+LOADER_WORDS = 6
+START_METHODS = ("", "fork", "spawn", "forkserver")
+
+FILE_LENGTH = 32
+FILE_WORDS = 2  # size_bytes, flags
+FILE_IS_MAPPED = 1
+FILE_IS_COMPRESSED = 2
+FILE_LOADER_CAPACITY = 30
+FILE_PATH_CAPACITY = 254
+
+NOTE_LENGTH = 16
+NOTE_CAPACITY = 158
+
+
+def _lay_out():
+    # type: () -> tuple[dict[str, int], dict[str, tuple[int, int]], dict[str, int]]
+    at = HEAD_SIZE
+    words = {}
+    texts = {}
+    areas = {}
+    for name in NUMBERS + FLOATS:
+        words[name] = at // 8
+        at += 8
+    for name, capacity in TEXTS:
+        texts[name] = (at, capacity)
+        at += 2 + capacity
+    at = (at + 63) // 64 * 64
+    for name, size in (
+        ("history", HISTORY_LENGTH * HISTORY_WORDS * 8),
+        ("loaders", LOADER_LENGTH * LOADER_WORDS * 8),
+        ("files", FILE_LENGTH * FILE_SIZE),
+        ("notes", NOTE_LENGTH * (2 + NOTE_CAPACITY)),
+    ):
+        areas[name] = at
+        at += (size + 63) // 64 * 64
+    if at > SIZE:
+        raise ValueError("the black box is too small for its fields")
+    return words, texts, areas
+
+
+# One file: its numbers, then the loader's name, then the path.
+FILE_SIZE = FILE_WORDS * 8 + 2 + FILE_LOADER_CAPACITY + 2 + FILE_PATH_CAPACITY
+FILE_SIZE = (FILE_SIZE + 7) // 8 * 8
+
+# WORD: index of a number or float when the box is seen as an array of eight-byte words.
+# TEXT: offset and capacity in bytes. AREA: offset in bytes.
+WORD, TEXT, AREA = _lay_out()

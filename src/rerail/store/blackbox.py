@@ -1,0 +1,188 @@
+"""Reads `agent/*.box`: what a process last said of itself, as a records.BlackBox.
+
+Comes in: the file that a process wrote through memory (layout: agent/stub/rerail_layout.py),
+possibly killed in the middle of a text. Goes out: a BlackBox, or None where the file is not a
+black box of this layout. Promises: reads only, raises nothing for damaged content; what is out of
+range counts as not observed.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from pathlib import Path
+
+from rerail.agent.stub import rerail_layout as layout
+from rerail.records import BlackBox, LoadedFile, LoaderSettings, StepPoint
+
+
+class _Box:
+    """The bytes of one box, by the names of the layout."""
+
+    def __init__(self, octets: bytes, t0_ns: int) -> None:
+        self.octets = octets
+        self.t0_ns = t0_ns
+
+    def word(self, index: int) -> int:
+        return int(struct.unpack_from("=q", self.octets, index * 8)[0])
+
+    def float_word(self, index: int) -> float | None:
+        value = float(struct.unpack_from("=d", self.octets, index * 8)[0])
+        return None if math.isnan(value) else value
+
+    def head(self, name: str) -> int:
+        return self.word(layout.HEAD[name] // 8)
+
+    def number(self, name: str) -> int:
+        return self.word(layout.WORD[name])
+
+    def number_or_none(self, name: str) -> int | None:
+        value = self.number(name)
+        return None if value < 0 else value
+
+    def text_at(self, offset: int, capacity: int) -> str | None:
+        length = int(struct.unpack_from("<H", self.octets, offset)[0])
+        if not 0 < length <= capacity:
+            return None
+        return self.octets[offset + 2 : offset + 2 + length].decode("utf-8", "replace")
+
+    def text(self, name: str) -> str | None:
+        return self.text_at(*layout.TEXT[name])
+
+    def seconds(self, ns: int) -> float:
+        return round((ns - self.t0_ns) / 1e9, 3)
+
+
+def read_box(path: Path, t0_ns: int) -> BlackBox | None:
+    """The black box in `path`; `t0_ns` is the monotonic clock at the start of the run."""
+    try:
+        octets = path.read_bytes()
+    except OSError:
+        return None
+    if len(octets) < layout.SIZE or octets[:8] != layout.MAGIC:
+        return None
+    version, size = struct.unpack_from("=II", octets, layout.HEAD["version"])
+    if version != layout.VERSION or size != layout.SIZE:
+        return None
+    box = _Box(octets, t0_ns)
+    steps, backward = max(box.number("optimizer_steps"), 0), max(box.number("backward_calls"), 0)
+    forked = box.head("fork_parent_had_threads")
+    progress_ns = box.number("last_progress_ns")
+    return BlackBox(
+        pid=box.head("pid"),
+        start_ticks=box.head("start_ticks"),
+        parent_pid=box.head("parent_pid"),
+        python_version=box.text("python_version") or "",
+        argv=(box.text("argv") or "").split("\0") if box.text("argv") else [],
+        started_t_seconds=box.seconds(box.head("started_ns")),
+        said_goodbye=box.head("said_goodbye") != 0,
+        handler_installed=box.head("handler_installed") > 0,
+        rank=box.number_or_none("rank"),
+        world_size=box.number_or_none("world_size"),
+        optimizer_steps=steps,
+        backward_calls=backward,
+        backward_per_step=_backward_per_step(steps, backward),
+        batches=max(box.number("batches"), 0),
+        epoch=box.number_or_none("epoch"),
+        phase=_phase(box.number("phase")),
+        loss=box.float_word(layout.WORD["loss"]),
+        first_nonfinite_step=box.number_or_none("first_nonfinite_step"),
+        last_progress_t_seconds=box.seconds(progress_ns) if progress_ns > 0 else None,
+        progress_text=_progress_text(box),
+        progress_total=box.number_or_none("progress_total"),
+        batch_shapes=box.text("batch_shapes"),
+        collective=box.text("collective"),
+        loaders=_loaders(box),
+        files=_files(box),
+        history=_history(box),
+        exception_type=box.text("exception_type"),
+        exception_text=box.text("exception_text"),
+        thread_count=box.head("thread_count") or None,
+        fork_parent_had_threads=None if forked < 0 else forked == 1,
+        notes=_notes(box),
+    )
+
+
+def _backward_per_step(steps: int, backward: int) -> float | None:
+    """Over complete steps: the calls of the step in progress would read as a fraction."""
+    if steps == 0 or backward == 0:
+        return None
+    whole = round(backward / steps)
+    return float(whole) if abs(backward - whole * steps) <= whole else round(backward / steps, 3)
+
+
+def _phase(index: int) -> str | None:
+    return layout.PHASES[index] or None if 0 <= index < len(layout.PHASES) else None
+
+
+def _progress_text(box: _Box) -> str | None:
+    count, total = box.number("progress_count"), box.number("progress_total")
+    label = box.text("progress_text") or ""
+    if count < 0:
+        return label or None
+    numbers = f"{count}/{total}" if total >= 0 else str(count)
+    return f"{label} {numbers}".strip()
+
+
+def _loaders(box: _Box) -> list[LoaderSettings]:
+    found = []
+    base = layout.AREA["loaders"] // 8
+    for i in range(max(0, min(box.number("loader_count"), layout.LOADER_LENGTH))):
+        row = [box.word(base + i * layout.LOADER_WORDS + k) for k in range(layout.LOADER_WORDS)]
+        methods = layout.START_METHODS
+        found.append(
+            LoaderSettings(
+                workers=row[0],
+                batch_size=None if row[1] < 0 else row[1],
+                prefetch=None if row[2] < 0 else row[2],
+                start_method=methods[row[3]] or None if 0 <= row[3] < len(methods) else None,
+                pin_memory=bool(row[4]),
+                persistent=bool(row[5]),
+            )
+        )
+    return found
+
+
+def _files(box: _Box) -> list[LoadedFile]:
+    found = []
+    count = max(box.number("file_count"), 0)
+    for number in range(max(0, count - layout.FILE_LENGTH), count):
+        offset = layout.AREA["files"] + number % layout.FILE_LENGTH * layout.FILE_SIZE
+        size, flags = box.word(offset // 8), box.word(offset // 8 + 1)
+        offset += layout.FILE_WORDS * 8
+        loader = box.text_at(offset, layout.FILE_LOADER_CAPACITY)
+        path = box.text_at(offset + 2 + layout.FILE_LOADER_CAPACITY, layout.FILE_PATH_CAPACITY)
+        if path is not None:
+            found.append(
+                LoadedFile(
+                    path=path,
+                    loader=loader or "",
+                    size_bytes=size,
+                    is_mapped=bool(flags & layout.FILE_IS_MAPPED),
+                    is_compressed=bool(flags & layout.FILE_IS_COMPRESSED),
+                )
+            )
+    return found
+
+
+def _history(box: _Box) -> list[StepPoint]:
+    points = []
+    base = layout.AREA["history"] // 8
+    for i in range(layout.HISTORY_LENGTH):
+        word = base + i * layout.HISTORY_WORDS
+        step, ns = box.word(word), box.word(word + 1)
+        if step > 0 and ns > 0:
+            points.append(StepPoint(step, box.seconds(ns), box.float_word(word + 2)))
+    return sorted(points, key=lambda point: point.step)
+
+
+def _notes(box: _Box) -> list[str]:
+    found = []
+    trouble = box.head("trouble")
+    found += [text for bit, text in enumerate(layout.TROUBLES) if trouble >> bit & 1]
+    size = 2 + layout.NOTE_CAPACITY
+    for i in range(max(0, min(box.number("note_count"), layout.NOTE_LENGTH))):
+        text = box.text_at(layout.AREA["notes"] + i * size, layout.NOTE_CAPACITY)
+        if text is not None:
+            found.append(text)
+    return found
