@@ -1,0 +1,3 @@
+from twotower.cli import main
+
+main()

@@ -1,0 +1,84 @@
+"""How well queries find their targets: Recall@k and MRR over the whole bank.
+
+The rank of a target is one more than the number of bank rows that score higher. It is counted a
+block of rows at a time, straight from the mapped bank; nothing is sorted. The two baselines need
+no training: the last vector of the sequence as the query, and the mean of its vectors.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from twotower.archive import Array
+from twotower.dataset import Split, as_tensor
+from twotower.model import QueryTower
+
+CUTOFFS = (1, 10, 100, 500, 1000)
+_BLOCK_ROWS = 8192
+_SAME = 1e-6  # scores closer than this are one vector met twice, rounded two ways
+
+
+def evaluate(
+    model: QueryTower,
+    split: Split,
+    bank_MD: Array,
+    rows: int = 0,
+    device: torch.device | str = "cpu",
+    with_baselines: bool = True,
+    skip_context: bool = False,
+) -> dict[str, dict[str, float]]:
+    """Metrics by method. `rows` limits the queries (0: all). `skip_context` leaves the vectors of
+    a query's own sequence out of the ranking, where those are rows of the bank (prepare --text).
+    """
+    count = min(rows, len(split)) if rows else len(split)
+    queries_QD: dict[str, list[Tensor]] = {"model": [], "last vector": [], "mean vector": []}
+    with torch.no_grad():
+        for start in range(0, count, 64):
+            x_BLD = as_tensor(split.x_NLD[start : min(count, start + 64)])
+            queries_QD["model"].append(model(x_BLD.to(device)).cpu())
+            if with_baselines:
+                queries_QD["last vector"].append(F.normalize(x_BLD[:, -1], dim=-1))
+                queries_QD["mean vector"].append(F.normalize(x_BLD.mean(1), dim=-1))
+    results = {}
+    for method, parts in queries_QD.items():
+        if parts:
+            ranks_Q = target_ranks(torch.cat(parts), split, bank_MD, skip_context)
+            results[method] = summarise(ranks_Q)
+    return results
+
+
+def target_ranks(
+    q_QD: Tensor, split: Split, bank_MD: Array, skip_context: bool = False
+) -> Tensor:
+    """The rank of each query's target among all rows, 1 being the best."""
+    own_Q = torch.einsum("qd,qd->q", q_QD, as_tensor(split.y_ND[: len(q_QD)]))
+    bar_Q1 = (own_Q + _SAME)[:, None]
+    better_Q = torch.zeros(len(q_QD), dtype=torch.int64)
+    for start in range(0, len(bank_MD), _BLOCK_ROWS):
+        block_bD = as_tensor(bank_MD[start : start + _BLOCK_ROWS])
+        better_Q += (q_QD @ block_bD.t() > bar_Q1).sum(1)
+    if skip_context:
+        for start in range(0, len(q_QD), 256):
+            x_BLD = as_tensor(split.x_NLD[start : min(len(q_QD), start + 256)])
+            scores_BL = torch.einsum("bld,bd->bl", x_BLD, q_QD[start : start + 256])
+            is_there_BL = x_BLD.any(dim=-1)  # a sequence shorter than L begins with zeros
+            higher_BL = (scores_BL > bar_Q1[start : start + 256]) & is_there_BL
+            better_Q[start : start + 256] -= higher_BL.sum(1)
+    return better_Q + 1
+
+
+def summarise(ranks_Q: Tensor) -> dict[str, float]:
+    ranks_Q = ranks_Q.double()
+    metrics = {f"recall@{k}": float((ranks_Q <= k).double().mean()) for k in CUTOFFS}
+    return {**metrics, "mrr": float((1 / ranks_Q).mean())}
+
+
+def as_table(results: dict[str, dict[str, float]]) -> str:
+    """For people: one line per method."""
+    names = [*(f"recall@{k}" for k in CUTOFFS), "mrr"]
+    lines = [f"{'':12}" + "".join(f"{name:>13}" for name in names)]
+    for method, metrics in results.items():
+        lines.append(f"{method:12}" + "".join(f"{metrics[name]:13.4f}" for name in names))
+    return "\n".join(lines)
