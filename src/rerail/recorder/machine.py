@@ -79,16 +79,11 @@ class _AskedFromAThread:
         self._stop.set()
 
 
-def _free_bytes(folder: str) -> int:
-    disk = os.statvfs(folder)
-    return disk.f_bavail * disk.f_frsize
-
-
 class MachineReader:
     """Reads the machine; `read` is meant to be called once or twice a second."""
 
     def __init__(self, store_dir: Path, cwd: Path) -> None:
-        self._folders = {"disk_free_bytes": str(store_dir), "cwd_disk_free_bytes": str(cwd)}
+        self._folders = {"disk": str(store_dir), "cwd_disk": str(cwd)}
         self._disks = _AskedFromAThread(self._read_disks, DISK_PERIOD_SECONDS)
         self._gpus: _AskedFromAThread | None = None
         if sys.platform == "linux" and _has_nvidia():
@@ -161,7 +156,9 @@ class MachineReader:
         values: dict[str, float] = {}
         for name, folder in self._folders.items():
             try:
-                values[name] = _free_bytes(folder)
+                disk = os.statvfs(folder)
+                values[f"{name}_free_bytes"] = disk.f_bavail * disk.f_frsize
+                values[f"{name}_total_bytes"] = disk.f_blocks * disk.f_frsize
             except OSError:  # the folder was removed: the other one still counts
                 pass
         return values
