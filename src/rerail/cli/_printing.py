@@ -23,6 +23,13 @@ def print_json(document: Any) -> None:
     sys.stdout.flush()
 
 
+def print_json_line(document: Any) -> None:
+    """One document on one line, where several follow each other."""
+    text = json.dumps(encode(document), ensure_ascii=False, allow_nan=False)
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
 def console(to_stderr: bool = False) -> Console:
     """80 columns unless a terminal or COLUMNS says otherwise; NO_COLOR is respected."""
     from rich.console import Console

@@ -79,9 +79,9 @@ class RunFolder:
         """Every process of the tree, in order of appearance."""
         return assemble_processes(self.events())
 
-    def vitals(self) -> Iterator[VitalsRow]:
-        """The whole run, thinned."""
-        return read_rows(self.path / layout.VITALS)
+    def vitals(self, last_bytes: int | None = None) -> Iterator[VitalsRow]:
+        """The whole run, thinned; or, of a long run, what the end of the file holds."""
+        return read_rows(self.path / layout.VITALS, last_bytes)
 
     def recent_vitals(self) -> list[VitalsRow]:
         """The last minute or two at 10 Hz, oldest first."""
@@ -179,7 +179,7 @@ class RunFolder:
         latest: float | None = None
         try:
             for event in self.events():
-                latest = event.t_seconds
+                latest = max(latest or 0.0, event.t_seconds)
             for row in self.recent_vitals()[-1:]:
                 latest = max(latest or 0.0, row.t_seconds)
         except UnreadableInput:

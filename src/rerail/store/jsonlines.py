@@ -7,6 +7,7 @@ that is not there has no lines.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,22 +20,31 @@ from rerail.store.codec import DecodeError, loads
 LONGEST_LINE = 64 * 1024 * 1024
 
 
-def read_objects(path: Path) -> Iterator[dict[str, Any]]:
+def read_objects(path: Path, last_bytes: int | None = None) -> Iterator[dict[str, Any]]:
+    """`last_bytes`: of a long file the first line, which names things, and only the end."""
     try:
         with path.open("rb") as file:
+            if last_bytes is not None and os.fstat(file.fileno()).st_size > last_bytes:
+                yield from _parsed(file.readline(LONGEST_LINE))
+                file.seek(max(file.tell(), os.fstat(file.fileno()).st_size - last_bytes) - 1)
+                file.readline(LONGEST_LINE)
             while line := file.readline(LONGEST_LINE):
                 if not line.endswith(b"\n"):
                     return
-                try:
-                    value = loads(line)
-                except DecodeError:
-                    continue
-                if isinstance(value, dict):
-                    yield value
+                yield from _parsed(line)
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
         raise unreadable(path, describe(error)) from None
+
+
+def _parsed(line: bytes) -> Iterator[dict[str, Any]]:
+    try:
+        value = loads(line)
+    except DecodeError:
+        return
+    if isinstance(value, dict):
+        yield value
 
 
 def unreadable(path: Path, why: str) -> UnreadableInput:

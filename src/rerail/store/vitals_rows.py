@@ -24,10 +24,10 @@ _KINDS: tuple[type[int] | type[float], ...] = tuple(
 )
 
 
-def read_rows(path: Path) -> Iterator[VitalsRow]:
+def read_rows(path: Path, last_bytes: int | None = None) -> Iterator[VitalsRow]:
     """The rows of one vitals file; none if it is not there or its header was never written."""
     fields: list[str] | None = None
-    for value in read_objects(path):
+    for value in read_objects(path, last_bytes):
         if "process_fields" in value:  # again after a guardian took over
             check_schema(path, value.get("schema"), layout.SCHEMA)
             names = value["process_fields"]

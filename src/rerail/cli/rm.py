@@ -1,0 +1,102 @@
+"""Remove runs from the record; live ones are refused.
+
+In: names of runs, or an age. Out: their folders are gone, nothing else is touched.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from rerail.cli._options import home_option, json_option, store_to_read
+from rerail.cli._printing import print_json
+from rerail.errors import RerailError, UsageError
+from rerail.evidence.run_words import bytes_in_words, counted
+from rerail.store import RunSummary, Store
+
+_AGE = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)")
+_SECONDS = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
+
+
+@click.command(name="rm", epilog="Example: rerail rm --older-than 30d")
+@click.argument("runs", nargs=-1, metavar="RUN...")
+@click.option("--older-than", metavar="AGE", help="Runs that began longer ago than 12h, 30d, 8w.")
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@home_option
+@json_option
+def command(
+    runs: tuple[str, ...], older_than: str | None, yes: bool, home: Path | None, as_json: bool
+) -> int:
+    """Remove runs from the record for good.
+
+    A run that is still being recorded is refused and the others are removed. On a terminal you are
+    asked first; elsewhere --yes is needed.
+    """
+    store = store_to_read(home)
+    chosen = _choose(store, runs, older_than)
+    if chosen and not yes:
+        _confirm(chosen, store)
+    removed, refused = [], []
+    for summary in chosen:
+        try:
+            store.remove(summary.info.id)
+            removed.append(summary)
+        except RerailError as error:
+            refused.append({"id": summary.info.id, "why": error.message})
+            click.echo(f"rerail: {error.message}", err=True)
+    freed = sum(summary.size_bytes for summary in removed)
+    if as_json:
+        print_json(
+            {
+                "schema": 1,
+                "removed": [summary.info.id for summary in removed],
+                "refused": refused,
+                "freed_bytes": freed,
+            }
+        )
+    elif removed or not refused:
+        click.echo(f"{counted(len(removed), 'run')} removed, {bytes_in_words(freed)} freed.")
+    return 1 if refused else 0
+
+
+def parse_age(text: str) -> float:
+    """Seconds for "30d", "12 h", "90min"."""
+    found = _AGE.fullmatch(text.strip().lower())
+    if not found:
+        raise UsageError(f"not an age: {text!r}", "Write it like 12h, 30d or 8w.")
+    return float(found[1]) * _SECONDS[found[2]]
+
+
+def _choose(store: Store, names: Sequence[str], older_than: str | None) -> list[RunSummary]:
+    if not names and older_than is None:
+        raise UsageError(
+            "no run to remove was named", "Name one, as in `rerail rm last`, or give --older-than."
+        )
+    known = {summary.info.id: summary for summary in store.summaries()}
+    wanted = {}
+    for name in names:
+        folder = store.resolve(name)
+        if folder.path.parent != store.runs:
+            raise UsageError(f"{folder.path} is not in {store.home}", "Give its store with --home.")
+        folder.info()  # a folder that cannot be read is not ours to remove
+        wanted[folder.id] = known[folder.id]
+    if older_than is not None:
+        before = time.time() - parse_age(older_than)
+        for run_id, summary in known.items():
+            if summary.info.started_unix < before and summary.info.state != "running":
+                wanted[run_id] = summary
+    return list(wanted.values())
+
+
+def _confirm(chosen: Sequence[RunSummary], store: Store) -> None:
+    size = bytes_in_words(sum(summary.size_bytes for summary in chosen))
+    what = chosen[0].info.id if len(chosen) == 1 else counted(len(chosen), "run")
+    question = f"Remove {what} ({size}) from {store.home} for good?"
+    if not sys.stdin.isatty():
+        raise UsageError(f"not removed: {what} ({size})", "Type --yes to remove without asking.")
+    click.confirm(question, abort=True, err=True)

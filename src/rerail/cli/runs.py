@@ -1,0 +1,152 @@
+"""The runs on record, newest first.
+
+In: a store and filters. Out: a table (when, how long, how each ended and why), or one JSON
+document.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rerail.cli._options import home_option, json_option, store_to_read
+from rerail.cli._printing import console, print_json
+from rerail.records import RunInfo
+from rerail.store import RunSummary
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+
+@click.command(name="runs", epilog="Example: rerail runs --failed -n 5")
+@click.option("--failed", is_flag=True, help="Only runs that did not end well.")
+@click.option("-n", "count", type=click.IntRange(min=1), metavar="N", help="Only the newest N.")
+@home_option
+@json_option
+def command(failed: bool, count: int | None, home: Path | None, as_json: bool) -> None:
+    """List the runs on record, newest first.
+
+    Any id, or the beginning of one, names its run for the other commands; `last` is the newest.
+    """
+    store = store_to_read(home)
+    found = [s for s in store.summaries() if not failed or has_failed(s.info)]
+    shown = found[:count] if count else found
+    if as_json:
+        print_json({"schema": 1, "home": str(store.home), "runs": [_document(s) for s in shown]})
+        return
+    screen = console()
+    if not shown:
+        if failed and store.ids():
+            screen.print("No run on record has failed.", markup=False)
+        else:
+            screen.print(f"Nothing is recorded in {store.home}.", markup=False, soft_wrap=True)
+            screen.print("Record a run with `rerail run -- CMD`.", markup=False)
+        return
+    for row in _rows(shown, screen.width):
+        screen.print(row)
+    if len(shown) < len(found):
+        screen.print(f"{len(found) - len(shown)} older ones are not shown.", markup=False)
+
+
+def has_failed(info: RunInfo) -> bool:
+    if info.state == "ended":
+        return info.outcome is None or info.outcome.kind != "ok"
+    return info.state == "lost"
+
+
+def how_it_ended(info: RunInfo) -> str:
+    if info.state != "ended":
+        return info.state
+    outcome = info.outcome
+    if outcome is None:
+        return "unknown"
+    if outcome.kind == "signal":
+        return outcome.signal or "signal"
+    if outcome.kind == "exit":
+        return f"exit {outcome.exit_code}"
+    return outcome.kind
+
+
+def _rows(summaries: Sequence[RunSummary], width: int) -> list[Text]:
+    """Columns as wide as what is in them; the command gets what is left of the width."""
+    from rich.text import Text
+
+    now = time.time()
+    cells = [["run", "ago", "lasted", "ended", "cause", "command"]]
+    cells += [_cells(summary, now) for summary in summaries]
+    if not any(summary.leading_cause for summary in summaries):
+        for row in cells:
+            del row[4]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]) - 1)]
+    rows = []
+    for i, row in enumerate(cells):
+        line = Text(style="bold" if i == 0 else "", no_wrap=True)
+        for column, column_width in enumerate(widths):
+            is_bad = i > 0 and column == 3 and has_failed(summaries[i - 1].info)
+            text = row[column]
+            padded = text.rjust(column_width) if column in (1, 2) else text.ljust(column_width)
+            line.append(f"{padded}  ", style="red" if is_bad else "")
+        line.append(row[-1])
+        line.truncate(width, overflow="ellipsis")
+        rows.append(line)
+    return rows
+
+
+def _cells(summary: RunSummary, now: float) -> list[str]:
+    info = summary.info
+    elapsed = now - info.started_unix if info.state == "running" else info.elapsed_seconds
+    program, *arguments = info.command or [""]
+    return [
+        info.id,
+        ago(now - info.started_unix),
+        "" if elapsed is None else clock(elapsed),
+        how_it_ended(info),
+        summary.leading_cause or "",
+        printable(shlex.join([program.rpartition("/")[2] or program, *arguments])),
+    ]
+
+
+def printable(text: str) -> str:
+    """On one line whatever an argument holds: a newline, an escape, bytes that are no text."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def ago(seconds: float) -> str:
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{int(seconds // size)} {unit}"
+    return "now"
+
+
+def clock(seconds: float) -> str:
+    """ "4.2 s", "12:30", "3:05:10", "4 d 02 h": short enough for a column."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    whole = int(seconds)
+    if whole < 3600:
+        return f"{whole // 60}:{whole % 60:02d}"
+    if whole < 86400:
+        return f"{whole // 3600}:{whole % 3600 // 60:02d}:{whole % 60:02d}"
+    return f"{whole // 86400} d {whole % 86400 // 3600:02d} h"
+
+
+def _document(summary: RunSummary) -> dict[str, Any]:
+    info = summary.info
+    return {
+        "id": info.id,
+        "folder": str(summary.path),
+        "command": info.command,
+        "cwd": info.cwd,
+        "started_unix": info.started_unix,
+        "elapsed_seconds": info.elapsed_seconds,
+        "state": info.state,
+        "outcome": info.outcome,
+        "cause": summary.leading_cause,
+        "probability": summary.leading_probability,
+        "size_bytes": summary.size_bytes,
+    }

@@ -1,0 +1,98 @@
+"""One run on one screen, live or over.
+
+In: a run's name. Out: how it stands, progress, loss, memory, processes and last output; drawn once,
+or with --follow redrawn until the run ends.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from rerail.cli._options import home_option, json_option, store_to_read
+from rerail.cli._printing import console, print_json, print_json_line
+from rerail.store import RunFolder
+
+REFRESH_SECONDS = 0.5
+LINE_SECONDS = 5.0  # between lines where there is no screen
+
+
+@click.command(name="show", epilog="Example: rerail show last --follow")
+@click.argument("run", default="last")
+@click.option("--follow", "-f", is_flag=True, help="Go on showing it until it ends.")
+@home_option
+@json_option
+def command(run: str, follow: bool, home: Path | None, as_json: bool) -> None:
+    """Show one run, live or over: an id, the beginning of one, a folder, or `last`.
+
+    With --follow --json one document is printed per line, the last one when the run has ended.
+    """
+    folder = store_to_read(home).resolve(run)
+    if as_json:
+        _print_json(folder, follow)
+    elif follow and sys.stdout.isatty():
+        _follow_on_screen(folder)
+    else:
+        if follow:
+            _follow_in_lines(folder)
+        _print_once(folder)
+
+
+def _print_once(folder: RunFolder) -> None:
+    from rerail.report.live import build, take_snapshot
+    from rerail.report.live_screen import render
+
+    screen = console()
+    height = screen.height - 1 if screen.is_terminal else 24
+    screen.print(render(build(take_snapshot(folder)), screen.width, max(16, height)))
+
+
+def _follow_on_screen(folder: RunFolder) -> None:
+    from rich.live import Live
+
+    from rerail.report.live import build, take_snapshot
+    from rerail.report.live_screen import render
+
+    screen = console()
+    with Live(console=screen, auto_refresh=False, screen=True) as live:
+        while True:
+            standing = build(take_snapshot(folder))
+            live.update(render(standing, screen.width, screen.height), refresh=True)
+            if standing.state != "running":
+                break
+            time.sleep(REFRESH_SECONDS)
+    _print_once(folder)
+
+
+def _follow_in_lines(folder: RunFolder) -> None:
+    from rerail.report.live import build, take_snapshot
+    from rerail.report.live_screen import status_line
+
+    printed_at = float("-inf")
+    while True:
+        standing = build(take_snapshot(folder))
+        if standing.state != "running":
+            return
+        if time.monotonic() - printed_at >= LINE_SECONDS:
+            click.echo(status_line(standing))
+            printed_at = time.monotonic()
+        time.sleep(REFRESH_SECONDS)
+
+
+def _print_json(folder: RunFolder, follow: bool) -> None:
+    from rerail.report.live import build, take_snapshot
+    from rerail.store.codec import encode
+
+    while True:
+        standing = build(take_snapshot(folder))
+        document = {"schema": 1, **encode(standing)}
+        if not follow:
+            print_json(document)
+            return
+        print_json_line(document)
+        if standing.state != "running":
+            return
+        time.sleep(REFRESH_SECONDS)

@@ -1,0 +1,99 @@
+"""Memory against its limit, and where it is heading.
+
+In: rows of vitals. Out: `Memory`. The limit shown is the one that is nearest: that of the control
+group or the machine's RAM. A time to the limit is given only where memory keeps growing; start-up,
+a step that came to rest and the breathing of allocators are not growth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rerail.evidence.run_trend import trend_of
+from rerail.records import ProcessVitals, VitalsRow
+
+_LEAST_RISE_BYTES = 16 << 20
+_LEAST_RISE_SHARE = 0.03
+_START_UP_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Memory:
+    rss_bytes: int  # of the whole tree
+    peak_rss_bytes: int
+    limit_name: str | None  # "cgroup" or "RAM": the nearest
+    used_bytes: int | None  # as the limit counts it
+    limit_bytes: int | None
+    growth_bytes_per_second: float | None  # None where it is not growing
+    seconds_to_limit: float | None
+    trend: list[int]  # of the tree's size, oldest first
+
+
+def memory_of(
+    vitals: Sequence[VitalsRow], recent: Sequence[VitalsRow], is_running: bool
+) -> Memory | None:
+    rows = [*vitals, *recent]
+    if not rows:
+        return None
+    rows.sort(key=lambda row: row.t_seconds)
+    machine: dict[str, float] = {}
+    for row in rows:
+        machine.update(row.machine)  # a row names only what has changed
+    name, used, limit = _nearest_limit(machine)
+    growth = _growth(vitals if len(vitals) >= len(recent) // 10 else rows) if is_running else None
+    seconds = None
+    if growth and used is not None and limit is not None:
+        seconds = max(0.0, (limit - used) / growth)
+    return Memory(
+        rss_bytes=rows[-1].tree.rss_bytes,
+        peak_rss_bytes=max(
+            int(row.maximum.get("tree.rss_bytes", row.tree.rss_bytes)) for row in rows
+        ),
+        limit_name=name,
+        used_bytes=used,
+        limit_bytes=limit,
+        growth_bytes_per_second=round(growth) if growth else None,
+        seconds_to_limit=round(seconds, 1) if seconds is not None else None,
+        trend=[row.tree.rss_bytes for row in _spread(rows, 16)],
+    )
+
+
+def _nearest_limit(machine: dict[str, float]) -> tuple[str | None, int | None, int | None]:
+    candidates: list[tuple[float, str, int, int]] = []
+    total, available = machine.get("total_bytes"), machine.get("available_bytes")
+    if total and available is not None:
+        candidates.append(((total - available) / total, "RAM", int(total - available), int(total)))
+    usage, limit = machine.get("cgroup_usage_bytes"), machine.get("cgroup_limit_bytes")
+    if usage is not None and limit and (not total or limit < total):
+        candidates.append((usage / limit, "cgroup", int(usage), int(limit)))
+    if not candidates:
+        return None, None, None
+    _, name, used_bytes, limit_bytes = max(candidates)
+    return name, used_bytes, limit_bytes
+
+
+def _growth(rows: Sequence[VitalsRow]) -> float | None:
+    """Bytes per second, if it keeps growing."""
+    start = rows[0].t_seconds if rows else 0.0
+    points = [
+        (row.t_seconds, float(_held_bytes(row.tree)))
+        for row in rows
+        if row.span_seconds <= 1.0 and row.t_seconds >= max(_START_UP_SECONDS, start)
+    ]
+    if len(points) < 2:
+        return None
+    least = max(_LEAST_RISE_BYTES, _LEAST_RISE_SHARE * points[0][1])
+    found = trend_of(points, least)
+    return found.slope if found is not None and found.shape == "leak" else None
+
+
+def _held_bytes(vitals: ProcessVitals) -> int:
+    """File pages are left out: the kernel takes those back when it needs them."""
+    return vitals.rss_anon_bytes + vitals.rss_shared_bytes + vitals.swap_bytes
+
+
+def _spread(rows: Sequence[VitalsRow], most: int) -> list[VitalsRow]:
+    if len(rows) <= most:
+        return list(rows)
+    return [rows[round(i * (len(rows) - 1) / (most - 1))] for i in range(most)]

@@ -1,0 +1,190 @@
+"""How far the training is, how fast it goes, when it will be done, and what its loss does.
+
+In: the black boxes of the processes and the last lines of output. Out: `Progress` and `Loss`.
+The process that tells is the one that trains: rank 0 where there are ranks. Where a progress bar is
+on the screen, its own count and estimate are taken, since it knows its total.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean
+
+from rerail.records import BlackBox, StepPoint
+
+RATE_SECONDS = 60.0
+_FLAT = 0.01  # a change of the mean loss below this share is none
+
+# tqdm: " 42%|####  | 472/1122 [02:10<03:00,  3.61it/s]"; "?" where it does not know yet.
+_BAR = re.compile(
+    r"(?P<done>\d+)/(?P<total>\d+) \[(?:\d+:)?\d+:\d\d<(?P<left>(?:\d+:)?\d+:\d\d|\?)"
+    r"(?:, +(?P<rate>[\d.]+)(?P<unit>[^\s/]*/s|s/[^\s,\]]+))?"
+)
+_COUNT = re.compile(r"(\d+)\s*/\s*(\d+)")
+
+
+@dataclass(frozen=True)
+class Progress:
+    steps: int  # of the optimizer
+    batches: int
+    epoch: int | None
+    phase: str | None
+    done: int | None  # of the bar or total that is on the way
+    total: int | None
+    steps_per_second: float | None
+    rate_text: str | None  # as a bar says it, where no step was seen
+    eta_seconds: float | None  # to the end of that total
+    last_progress_seconds_ago: float | None
+    rank: int | None
+    slowest_step: int | None  # over all ranks, where it differs
+
+
+@dataclass(frozen=True)
+class Loss:
+    latest: float | None
+    step: int | None
+    trend: list[float]  # means over stretches of the last few hundred steps, oldest first
+    direction: str | None  # falling, flat, rising
+    first_nonfinite_step: int | None
+
+
+def progress_of(
+    boxes: Sequence[BlackBox], now: float, is_running: bool, printed: Sequence[str]
+) -> Progress | None:
+    box = training_box(boxes)
+    bar = _last_bar(printed)
+    if box is None and bar is None:
+        return None
+    done, total = (bar.done, bar.total) if bar else _count_of(box)
+    steps_per_second = _rate(box.history) if box else None
+    eta = _eta_seconds(box, bar, steps_per_second, done, total)
+    last = box.last_progress_t_seconds if box else None
+    ranks = [b.optimizer_steps for b in boxes if b.rank is not None and b.optimizer_steps]
+    return Progress(
+        steps=box.optimizer_steps if box else 0,
+        batches=box.batches if box else 0,
+        epoch=box.epoch if box else None,
+        phase=box.phase if box else None,
+        done=done,
+        total=total,
+        steps_per_second=steps_per_second,
+        rate_text=bar.rate_text if bar else None,
+        eta_seconds=round(eta, 1) if eta is not None and is_running else None,
+        last_progress_seconds_ago=round(max(0.0, now - last), 1) if last is not None else None,
+        rank=box.rank if box else None,
+        slowest_step=min(ranks) if ranks and min(ranks) != max(ranks) else None,
+    )
+
+
+def loss_of(boxes: Sequence[BlackBox]) -> Loss | None:
+    box = training_box(boxes)
+    if box is None:
+        return None
+    points = [point for point in box.history if point.loss is not None]
+    if box.loss is None and not points:
+        return None
+    latest = box.loss if box.loss is not None else points[-1].loss
+    return Loss(
+        latest=latest,
+        step=points[-1].step if points else None,
+        trend=_means([point.loss for point in points if point.loss is not None], 24),
+        direction=_direction(points),
+        first_nonfinite_step=box.first_nonfinite_step,
+    )
+
+
+def training_box(boxes: Sequence[BlackBox]) -> BlackBox | None:
+    """The box of the process that trains: most steps, and of ranks that keep pace the first."""
+    telling = [b for b in boxes if b.optimizer_steps or b.batches or b.progress_text]
+    if not telling:
+        return None
+    most = max(box.optimizer_steps for box in telling)
+    leaders = [box for box in telling if box.optimizer_steps >= most - 1]
+    return min(leaders, key=lambda b: (b.rank if b.rank is not None else -1, -b.batches, b.pid))
+
+
+@dataclass(frozen=True)
+class _Bar:
+    done: int
+    total: int
+    left_seconds: float | None
+    rate_text: str | None
+
+
+def _last_bar(printed: Sequence[str]) -> _Bar | None:
+    for text in reversed(printed[-3:]):
+        bars = list(_BAR.finditer(text))
+        if bars:
+            found = bars[-1]  # of several on one line the last is the innermost
+            left = None
+            if found["left"] != "?":
+                left = 0.0
+                for part in found["left"].split(":"):
+                    left = left * 60 + int(part)
+            rate = f"{found['rate']} {found['unit']}" if found["rate"] else None
+            return _Bar(int(found["done"]), int(found["total"]), left, rate)
+    return None
+
+
+def _eta_seconds(
+    box: BlackBox | None,
+    bar: _Bar | None,
+    steps_per_second: float | None,
+    done: int | None,
+    total: int | None,
+) -> float | None:
+    """Time to the end of the total that is on the way."""
+    said = bar.left_seconds if bar else None
+    if box is None or not steps_per_second or total is None:
+        return said
+    # A bar counts batches: with gradient accumulation several of them make a step.
+    ticks_per_second = steps_per_second * (box.backward_per_step or 1.0)
+    reckoned = max(0, total - (done or 0)) / ticks_per_second
+    if said is None or said / 3 <= reckoned <= said * 3:
+        return reckoned  # the bar's own estimate jumps with every second step
+    return said  # it counts something else: epochs, files
+
+
+def _count_of(box: BlackBox | None) -> tuple[int | None, int | None]:
+    if box is None:
+        return None, None
+    found = _COUNT.search(box.progress_text or "")
+    if found:
+        return int(found[1]), int(found[2])
+    return None, box.progress_total
+
+
+def _rate(history: Sequence[StepPoint]) -> float | None:
+    """Steps per second over the last minute of steps."""
+    if len(history) < 2:
+        return None
+    last = history[-1]
+    first = next(p for p in history if p.t_seconds >= last.t_seconds - RATE_SECONDS)
+    if first is last:
+        first = history[-2]
+    seconds, steps = last.t_seconds - first.t_seconds, last.step - first.step
+    return round(steps / seconds, 4) if seconds > 0 and steps > 0 else None
+
+
+def _direction(points: Sequence[StepPoint]) -> str | None:
+    values = [p.loss for p in points if p.loss is not None and math.isfinite(p.loss)]
+    if len(values) < 8:
+        return None
+    quarter = len(values) // 4
+    before, after = fmean(values[:quarter]), fmean(values[-quarter:])
+    change = (after - before) / max(abs(before), abs(after), 1e-12)
+    if abs(change) < _FLAT:
+        return "flat"
+    return "falling" if change < 0 else "rising"
+
+
+def _means(values: Sequence[float], most: int) -> list[float]:
+    """The means of equal stretches; one that holds a NaN is NaN."""
+    if len(values) <= most:
+        return list(values)
+    cuts = [round(i * len(values) / most) for i in range(most + 1)]
+    return [sum(values[a:b]) / (b - a) for a, b in pairwise(cuts)]

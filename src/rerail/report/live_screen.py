@@ -1,0 +1,211 @@
+"""Drawing how a run stands: one screen, whatever its size.
+
+In: a `Standing`, a width and a height. Out: a rich renderable of at most that many lines, none
+wider than the width. Colours say what the words say already, so that nothing is lost without them.
+"""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections import Counter
+from collections.abc import Sequence
+
+from rich.console import Group
+from rich.text import Text
+
+from rerail.evidence.run_words import bytes_in_words
+from rerail.report.live import ProcessLine, Standing, duration
+from rerail.report.live_memory import Memory
+from rerail.report.live_progress import Loss, Progress
+
+_LABEL = 10
+_BAR_WIDTH = 24
+_SPARKS = "▁▂▃▄▅▆▇█"
+_SOON_SECONDS = 600.0
+
+
+def render(standing: Standing, width: int = 80, height: int = 24) -> Group:
+    """One screen. What does not fit goes in this order: output, processes, never the rest."""
+    top = [*_head(standing), Text(""), *_measures(standing)]
+    processes = _processes(standing.processes, max(3, min(8, height - len(top) - 6)))
+    room = height - len(top) - len(processes) - 3
+    lines = [*top, Text(""), *processes]
+    if room > 0 and standing.output:
+        lines += [Text(""), Text("Last output", style="bold")]
+        lines += [Text(f"  {text}", style="dim") for text in standing.output[-room:]]
+    for line in lines:
+        line.no_wrap = True
+        line.overflow = "ellipsis"
+        line.truncate(width, overflow="ellipsis")
+    return Group(*lines[:height])
+
+
+def status_line(standing: Standing) -> str:
+    """The same in one line, for where there is no screen to draw on."""
+    parts = [standing.headline]
+    if standing.progress:
+        parts.append(_progress_words(standing.progress))
+    if standing.loss and standing.loss.latest is not None:
+        parts.append(f"loss {standing.loss.latest:.4g}")
+    if standing.memory:
+        parts.append(_memory_words(standing.memory))
+    return " · ".join(part for part in parts if part)
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """One character per value; an exclamation mark where it is not finite."""
+    finite = [value for value in values if math.isfinite(value)]
+    if not finite:
+        return "!" * len(values)
+    low, high = min(finite), max(finite)
+    span = high - low
+    drawn = []
+    for value in values:
+        if not math.isfinite(value):
+            drawn.append("!")
+        elif span == 0 or not math.isfinite(span):
+            drawn.append(_SPARKS[0])
+        else:
+            drawn.append(_SPARKS[min(7, int((value - low) / span * 8))])
+    return "".join(drawn)
+
+
+def _head(standing: Standing) -> list[Text]:
+    style = {"running": "green", "lost": "red"}.get(standing.state, "green")
+    title = Text(f"{standing.id}  ", style="bold")
+    title.append(standing.headline, style="red" if standing.is_bad else style)
+    lines = [title, Text(f"$ {shlex.join(standing.command)}", style="dim")]
+    if standing.leading_cause:
+        chance = standing.leading_probability
+        said = f" ({chance:.0%})" if chance is not None else ""
+        lines.append(Text(f"Cause     {standing.leading_cause}{said}", style="bold red"))
+    return lines
+
+
+def _measures(standing: Standing) -> list[Text]:
+    lines = []
+    if standing.progress:
+        lines += _progress(standing.progress)
+    if standing.loss:
+        lines.append(_loss(standing.loss))
+    if standing.memory:
+        lines += _memory(standing.memory)
+    return lines or [Text("Nothing was measured yet.", style="dim")]
+
+
+def _progress(progress: Progress) -> list[Text]:
+    line = _label("Progress")
+    if progress.done is not None and progress.total:
+        line.append(f"{_bar(progress.done / progress.total)} ")
+    line.append(_progress_words(progress))
+    lines = [line]
+    pace = []
+    if progress.steps_per_second:
+        pace.append(_pace(progress.steps_per_second))
+    elif progress.rate_text:
+        pace.append(progress.rate_text)
+    if progress.eta_seconds is not None:
+        pace.append(f"{duration(progress.eta_seconds)} to go")
+    if progress.last_progress_seconds_ago is not None and progress.last_progress_seconds_ago >= 2:
+        pace.append(f"last progress {duration(progress.last_progress_seconds_ago)} before")
+    if progress.slowest_step is not None:
+        pace.append(f"slowest rank at step {progress.slowest_step}")
+    if pace:
+        lines.append(_label("") + Text(", ".join(pace)))
+    return lines
+
+
+def _progress_words(progress: Progress) -> str:
+    parts = []
+    if progress.done is not None and progress.total is not None:
+        parts.append(f"{progress.done}/{progress.total}")
+    if progress.steps:
+        parts.append(f"step {progress.steps}")
+    elif progress.batches:
+        parts.append(f"batch {progress.batches}")
+    if progress.epoch is not None:
+        parts.append(f"epoch {progress.epoch}")
+    if progress.phase:
+        parts.append(progress.phase)
+    return " · ".join(parts)
+
+
+def _pace(steps_per_second: float) -> str:
+    if steps_per_second >= 1:
+        return f"{steps_per_second:.3g} steps/s"
+    return f"{1 / steps_per_second:.3g} s/step"
+
+
+def _loss(loss: Loss) -> Text:
+    line = _label("Loss")
+    line.append("not seen" if loss.latest is None else f"{loss.latest:.5g}")
+    if loss.trend:
+        line.append(f"  {sparkline(loss.trend)}")
+    if loss.direction:
+        line.append(f"  {loss.direction}")
+    if loss.first_nonfinite_step is not None:
+        line.append(f"  not finite since step {loss.first_nonfinite_step}", style="red")
+    return line
+
+
+def _memory(memory: Memory) -> list[Text]:
+    line = _label("Memory")
+    if memory.used_bytes is not None and memory.limit_bytes:
+        share = memory.used_bytes / memory.limit_bytes
+        line.append(f"{_bar(share)} ", style="red" if share > 0.9 else "")
+    line.append(_memory_words(memory))
+    lines = [line]
+    more = [f"peak {bytes_in_words(memory.peak_rss_bytes)}"]
+    style = ""
+    if memory.growth_bytes_per_second:
+        more = [f"growing {bytes_in_words(memory.growth_bytes_per_second)}/s"]
+        if memory.seconds_to_limit is not None:
+            more.append(f"at the limit in {duration(memory.seconds_to_limit)}")
+            style = "red" if memory.seconds_to_limit < _SOON_SECONDS else "yellow"
+    second = _label("")
+    if len(memory.trend) > 2:
+        second.append(f"{sparkline(memory.trend)}  ")
+    second.append(", ".join(more), style=style)
+    lines.append(second)
+    return lines
+
+
+def _memory_words(memory: Memory) -> str:
+    own = f"{bytes_in_words(memory.rss_bytes)} resident"
+    if memory.used_bytes is None or memory.limit_bytes is None:
+        return own
+    used, limit = bytes_in_words(memory.used_bytes), bytes_in_words(memory.limit_bytes)
+    return f"{own}; {memory.limit_name} {used} of {limit}"
+
+
+def _processes(processes: Sequence[ProcessLine], most: int) -> list[Text]:
+    if not processes:
+        return []
+    head = f"{'Process':<18}{'pid':>8}{'memory':>11}{'cpu':>7}  state"
+    lines = [Text(head, style="bold")]
+    shown = processes if len(processes) <= most else processes[: most - 1]
+    for process in shown:
+        who = process.role if process.rank is None else f"{process.role} {process.rank}"
+        size = "" if process.rss_bytes is None else bytes_in_words(process.rss_bytes)
+        cpu = "" if process.cpu_percent is None else f"{process.cpu_percent:.0f} %"
+        line = Text(f"{who[:17]:<18}{process.pid:>8}{size:>11}{cpu:>7}  ")
+        line.append(process.state, style="red" if process.died_badly else "")
+        lines.append(line)
+    rest = processes[len(shown) :]
+    if rest:
+        kinds = Counter(f"{p.role}, {p.state}" for p in rest)
+        told = "; ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+        lines.append(Text(f"and {told}", style="dim"))
+    return lines
+
+
+def _bar(share: float) -> str:
+    full = round(min(1.0, max(0.0, share)) * _BAR_WIDTH)
+    return "━" * full + "╌" * (_BAR_WIDTH - full)
+
+
+def _label(text: str) -> Text:
+    label = Text()
+    label.append(f"{text:<{_LABEL}}", style="bold")
+    return label
