@@ -1,4 +1,4 @@
-"""`rerail report`: one self-contained HTML page about a run.
+"""`rerail report`: Write one self-contained HTML page about a run.
 
 In: a run. Out: a file that opens offline, or Markdown of the same.
 """

@@ -6,9 +6,9 @@ lines, each so long; a progress bar shows its last state, colours are dropped.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-from rerail.evidence.lines import clean
 from rerail.report.document import Block, Listing, ListingLine, Paragraph, Section
 from rerail.store import OutputLine, OutputReader
 
@@ -16,6 +16,8 @@ _LAST_LINES = 150
 _AROUND = 4
 _MOST_PLACES = 12
 LONGEST_LINE = 600
+_ESCAPES = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def output_section(output: OutputReader, cited: Sequence[int]) -> Section | None:
@@ -55,9 +57,9 @@ def _shown(line: OutputLine, marked: set[int]) -> ListingLine:
     return ListingLine(readable(line.text), line.number, line.number in marked)
 
 
-def readable(raw: bytes) -> str:
-    """One line as a person saw it last on the screen."""
-    text = raw.decode("utf-8", "replace").rstrip("\r\n")
+def readable(raw: bytes, longest: int | None = LONGEST_LINE) -> str:
+    """One line as a person saw it last on the screen, without colours, cut to a length."""
+    text = _ESCAPES.sub("", raw.decode("utf-8", "replace"))
     states = [state for state in text.split("\r") if state.strip()]
-    text = clean(states[-1]) if states else ""
-    return text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE]} …"
+    text = _CONTROL.sub("", states[-1]).rstrip() if states else ""
+    return text if longest is None or len(text) <= longest else f"{text[:longest]} …"
