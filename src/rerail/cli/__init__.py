@@ -6,6 +6,7 @@ goes wrong leaves it as an exception and becomes a sentence and a status in `_fa
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -56,10 +57,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
-        status = group.main(args=arguments, prog_name="rerail", standalone_mode=False)
+        status = _invoke(arguments)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
         return report_failure(error)
+    return status
+
+
+def _invoke(arguments: list[str]) -> int:
+    if "_RERAIL_COMPLETE" in os.environ:
+        group.main(prog_name="rerail")  # the shell asks what could be typed
+    # Not group.main(): it takes a closed pipe for exit status 1, which here means bad news.
+    try:
+        with group.make_context("rerail", arguments) as context:
+            status = group.invoke(context)
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
     return status if isinstance(status, int) else 0
 
 

@@ -1,0 +1,7 @@
+"""`python -m rerail` is `rerail`."""
+
+import sys
+
+from rerail.cli import main
+
+sys.exit(main())

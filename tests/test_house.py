@@ -1,0 +1,149 @@
+"""The rules of the house, held by tests: who imports whom, sizes, names, docstrings, help texts."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import rerail
+from rerail.cli import main
+from rerail.cli._discovery import command_names, summary_of
+
+PACKAGE = Path(rerail.__file__).parent
+ROOT = PACKAGE.parent.parent
+STUB = PACKAGE / "agent" / "stub"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+SOURCES = [
+    path
+    for folder in (PACKAGE, ROOT / "tests", ROOT / "benchmarks", ROOT / "workloads")
+    for suffix in ("*.py", "*.c", "*.h", "*.js", "*.css")
+    for path in sorted(folder.rglob(suffix))
+]
+LONGEST = 500
+FORBIDDEN = {"utils", "util", "helpers", "helper", "common", "manager", "core", "misc"}
+
+
+def rooms_in_order() -> list[set[str]]:
+    """The list in docs/architecture.md, earliest first; names with a comma share a place."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    listed = re.search(r"^(`records.*?)\n\n", text, re.MULTILINE | re.DOTALL)
+    assert listed, "docs/architecture.md no longer lists the rooms in order"
+    return [set(re.split(r",\s*", names)) for names in re.findall(r"`([^`]+)`", listed[1])]
+
+
+def place_of(room: str) -> int:
+    for place, names in enumerate(rooms_in_order()):
+        if room in names:
+            return place
+    raise AssertionError(f"room {room} is not listed in docs/architecture.md")
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def imports_of(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and full name of everything imported, also inside functions and for types alone."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0 or STUB in path.parents, f"{path}: relative import"
+            for alias in node.names:
+                yield node.lineno, f"{node.module}.{alias.name}"
+
+
+def room_of(path: Path) -> str:
+    first = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    return "cli" if first == "__main__" else first
+
+
+def test_the_list_of_rooms_is_the_one_on_disk() -> None:
+    for path in MODULES:
+        if path.parent != PACKAGE or path.name != "__init__.py":
+            place_of(room_of(path))
+
+
+def test_a_room_imports_only_from_rooms_before_it() -> None:
+    wrong = []
+    for path in MODULES:
+        if STUB in path.parents or path == PACKAGE / "__init__.py":
+            continue
+        own = place_of(room_of(path))
+        for line, name in imports_of(path):
+            parts = name.split(".")
+            is_room = parts[0] == "rerail" and len(parts) > 1 and not parts[1].startswith("__")
+            if is_room and place_of(parts[1]) > own:
+                wrong.append(f"{name_of(path)}:{line} imports {name}")
+    assert wrong == []
+
+
+def test_survival_and_the_stub_import_nothing_of_rerail() -> None:
+    wrong = []
+    for path in MODULES:
+        is_survival = room_of(path) == "survival"
+        if not is_survival and STUB not in path.parents:
+            continue
+        for line, name in imports_of(path):
+            is_own_room = is_survival and name.startswith("rerail.survival")
+            if name.split(".")[0] == "rerail" and not is_own_room:
+                wrong.append(f"{name_of(path)}:{line} imports {name}")
+    assert wrong == []
+
+
+def test_the_stub_imports_the_standard_library_and_itself_alone() -> None:
+    own = {path.stem for path in STUB.rglob("*.py")} | {"None"}  # None: from . import x
+    wrong = [
+        f"{path.name}:{line} imports {name}"
+        for path in STUB.rglob("*.py")
+        for line, name in imports_of(path)
+        if name.split(".")[0] not in sys.stdlib_module_names | own
+    ]
+    assert wrong == []
+
+
+def test_every_module_says_what_it_is() -> None:
+    silent = [
+        name_of(path)
+        for path in MODULES
+        if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    ]
+    assert silent == []
+
+
+def test_no_file_is_an_attic() -> None:
+    """Past this length a file wants to be split by what it speaks of."""
+    counts = {path: path.read_bytes().count(b"\n") for path in SOURCES}
+    long = {str(path.relative_to(ROOT)): n for path, n in counts.items() if n > LONGEST}
+    assert long == {}
+
+
+def test_names_say_what_is_in_it() -> None:
+    wrong = [
+        str(path.relative_to(ROOT))
+        for path in SOURCES
+        if {*path.relative_to(ROOT).parts[:-1], path.stem} & FORBIDDEN
+    ]
+    assert wrong == []
+
+
+def test_every_command_explains_itself_with_an_example(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for name in command_names():
+        assert main([name, "--help"]) == 0
+        text = capsys.readouterr().out
+        assert f"rerail {name}" in text.partition("Example")[2], f"{name} --help has no example"
+        assert [line for line in text.splitlines() if len(line) > 80] == [], name
+
+
+def test_every_command_has_a_summary_of_one_line() -> None:
+    for name in command_names():
+        assert 10 <= len(summary_of(name)) <= 100, name
