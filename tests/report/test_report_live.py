@@ -1,0 +1,257 @@
+"""How a run stands: pure pictures of live, ended and lost runs, and the screen they give."""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from rerail.records import (
+    BlackBox,
+    Event,
+    Outcome,
+    ProcessRecord,
+    ProcessVitals,
+    RunInfo,
+    StepPoint,
+    VitalsRow,
+)
+from rerail.report.live import Snapshot, Standing, build, duration, readable
+from rerail.report.live_screen import render, sparkline, status_line
+
+MIB = 1 << 20
+GIB = 1 << 30
+
+
+def an_info(**changes: Any) -> RunInfo:
+    values: dict[str, Any] = {
+        "schema": 1,
+        "id": "20261115-232550-a3f1",
+        "command": ["python", "train.py", "--accum", "4"],
+        "cwd": "/data",
+        "started_unix": 1.0,
+        "host": "h",
+        "rerail_version": "0",
+        "recorder_pid": 1,
+        "root_pid": 2,
+        "has_terminal": False,
+        "state": "running",
+    }
+    return RunInfo(**{**values, **changes})
+
+
+def a_box(**changes: Any) -> BlackBox:
+    values: dict[str, Any] = {
+        "pid": 100,
+        "start_ticks": 5,
+        "parent_pid": 1,
+        "python_version": "3.11",
+        "argv": ["train.py"],
+        "started_t_seconds": 0.1,
+        "said_goodbye": False,
+        "handler_installed": True,
+        "optimizer_steps": 200,
+        "loss": 0.5,
+        "history": [StepPoint(i, i * 0.5, 2.0 / (i + 1)) for i in range(200)],
+        "last_progress_t_seconds": 99.5,
+    }
+    return BlackBox(**{**values, **changes})
+
+
+def a_process(pid: int, role: str = "main", **changes: Any) -> ProcessRecord:
+    return ProcessRecord(pid, 5, 1, role, "python", ["python"], 0.0, **changes)
+
+
+def memory_rows(
+    rss_bytes: list[int], limit_bytes: int | None = None, start: float = 20.0
+) -> list[VitalsRow]:
+    rows = []
+    for i, size in enumerate(rss_bytes):
+        vitals = ProcessVitals(rss_anon_bytes=size, cpu_seconds=i * 0.5)
+        machine: dict[str, float] = {"total_bytes": 16 * GIB, "available_bytes": 12 * GIB}
+        if limit_bytes:
+            machine |= {"cgroup_usage_bytes": size, "cgroup_limit_bytes": limit_bytes}
+        rows.append(VitalsRow(start + i, 1.0, vitals, 1, {"100-5": vitals}, machine))
+    return rows
+
+
+def drawn(standing: Standing, width: int = 80, height: int = 24) -> list[str]:
+    screen = Console(file=io.StringIO(), width=width, height=height, no_color=True)
+    screen.print(render(standing, width, height))
+    assert isinstance(screen.file, io.StringIO)
+    return screen.file.getvalue().splitlines()
+
+
+def test_a_live_run_with_everything() -> None:
+    rows = memory_rows([1 * GIB + i * 10 * MIB for i in range(60)], 2 * GIB)
+    standing = build(
+        Snapshot(
+            info=an_info(),
+            now_seconds=100.0,
+            processes=[
+                a_process(100),
+                a_process(101, "loader-worker", ended_t_seconds=5.0, signal="SIGKILL"),
+            ],
+            boxes=[a_box(progress_text="Training 472/1122", epoch=2, phase="backward")],
+            vitals=rows,
+            recent=rows[-30:],
+            printed=[b"start\n", b"\r 1%| | 1/9\r\x1b[31mloss 0.4\x1b[0m"],
+        )
+    )
+    assert standing.headline == "running for 1 min 40 s"
+    assert standing.progress is not None
+    assert (standing.progress.done, standing.progress.total) == (472, 1122)
+    assert standing.progress.steps_per_second == pytest.approx(2.0)
+    assert standing.progress.eta_seconds == pytest.approx(650 / 2.0)
+    assert standing.loss is not None
+    assert (standing.loss.latest, standing.loss.direction) == (0.5, "falling")
+    memory = standing.memory
+    assert memory is not None
+    assert (memory.limit_name, memory.limit_bytes) == ("cgroup", 2 * GIB)
+    assert memory.growth_bytes_per_second == pytest.approx(10 * MIB, rel=0.05)
+    assert memory.seconds_to_limit == pytest.approx((GIB - 590 * MIB) / (10 * MIB), rel=0.1)
+    assert [line.pid for line in standing.processes] == [101, 100]
+    assert standing.processes[1].cpu_percent == pytest.approx(50.0)
+    assert standing.output == ["start", "loss 0.4"]
+    text = "\n".join(drawn(standing))
+    for part in ("472/1122", "epoch 2", "backward", "2 steps/s", "5 min 25 s to go", "falling",
+                 "cgroup", "growing 10 MiB/s", "at the limit in", "SIGKILL", "0.4"):  # fmt: skip
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        [GIB] * 60,
+        [GIB + (i % 2) * 5 * MIB for i in range(60)],
+        [GIB + min(i, 10) * 50 * MIB for i in range(60)],
+    ],
+    ids=["flat", "breathing", "came to rest"],
+)
+def test_no_limit_is_foretold_where_memory_does_not_keep_growing(sizes: list[int]) -> None:
+    standing = build(
+        Snapshot(an_info(), 100.0, vitals=memory_rows(sizes, 2 * GIB))
+    )  # fmt: skip
+    assert standing.memory is not None
+    assert standing.memory.growth_bytes_per_second is None
+    assert standing.memory.seconds_to_limit is None
+
+
+def test_the_nearest_limit_is_shown() -> None:
+    standing = build(Snapshot(an_info(), 30.0, vitals=memory_rows([100 * MIB] * 3, 8 * GIB)))
+    assert standing.memory is not None
+    assert standing.memory.limit_name == "RAM"  # 4 of 16 GiB are used; of the cgroup hardly any
+
+
+def test_a_progress_bar_tells_where_no_hook_does() -> None:
+    bar = b"Training:  42%|####2     | 472/1122 [02:10<03:00,  3.61it/s, loss=0.3]"
+    standing = build(Snapshot(an_info(), 130.0, printed=[bar]))
+    progress = standing.progress
+    assert progress is not None
+    assert (progress.done, progress.total, progress.eta_seconds) == (472, 1122, 180.0)
+    assert progress.rate_text == "3.61 it/s"
+    assert "3 min 00 s to go" in "\n".join(drawn(standing))
+
+
+def test_a_bar_of_epochs_keeps_its_own_estimate() -> None:
+    bar = b"epochs:  30%|###       | 3/10 [10:00<23:20, 200.00s/it]"
+    standing = build(Snapshot(an_info(), 600.0, boxes=[a_box()], printed=[bar]))
+    assert standing.progress is not None
+    assert standing.progress.eta_seconds == 23 * 60 + 20
+
+
+def test_of_several_ranks_the_first_that_keeps_pace_tells() -> None:
+    boxes = [a_box(pid=100 + r, rank=r, optimizer_steps=200 - (r == 2) * 40) for r in range(3)]
+    standing = build(Snapshot(an_info(), 100.0, boxes=boxes[::-1]))
+    assert standing.progress is not None
+    assert standing.progress.rank == 0
+    assert standing.progress.slowest_step == 160
+
+
+def test_a_loss_that_is_not_finite_is_said() -> None:
+    history = [StepPoint(i, float(i), 1.0 if i < 50 else math.nan) for i in range(60)]
+    box = a_box(loss=math.nan, history=history, first_nonfinite_step=50)
+    lines = drawn(build(Snapshot(an_info(), 60.0, boxes=[box])))
+    assert any("not finite since step 50" in line for line in lines)
+
+
+def test_a_dead_run_tells_how_it_ended_and_why() -> None:
+    outcome = Outcome("signal", "main died of SIGSEGV after 3 min", "SIGSEGV", None, "main")
+    standing = build(
+        Snapshot(
+            an_info(state="ended", outcome=outcome, elapsed_seconds=180.0),
+            180.0,
+            processes=[a_process(100, signal="SIGSEGV", dumped_core=True, ended_t_seconds=180.0)],
+            boxes=[a_box()],
+            diagnosis={"causes": [{"id": "native-segfault", "probability": 0.91}]},
+        )
+    )
+    assert standing.is_bad
+    assert standing.progress is not None
+    assert standing.progress.eta_seconds is None
+    text = "\n".join(drawn(standing))
+    for part in ("main died of SIGSEGV", "native-segfault (91%)", "SIGSEGV, core", "step 200"):
+        assert part in text
+
+
+def test_a_lost_run_says_when_it_was_last_seen() -> None:
+    standing = build(Snapshot(an_info(state="lost", elapsed_seconds=75.0), 75.0, [a_process(100)]))
+    assert standing.headline == "lost: its recorder was killed; last seen after 1 min 15 s"
+    assert standing.processes[0].state == "not seen to end"
+
+
+def test_a_stall_is_said_until_it_is_over() -> None:
+    stall = Event(50.0, "stall", {"silent_seconds": 30.0})
+    over = Event(80.0, "stall-over", {"silent_seconds": 60.0})
+    stalled = build(Snapshot(an_info(), 110.0, events=[stall]))
+    assert stalled.stalled_seconds == 90.0
+    assert "no progress for 1 min 30 s" in stalled.headline
+    assert build(Snapshot(an_info(), 110.0, events=[stall, over])).stalled_seconds is None
+
+
+def test_a_run_that_has_just_begun() -> None:
+    standing = build(Snapshot(an_info(), 0.2))
+    assert "running for 0 s" in drawn(standing)[0]
+    assert status_line(standing) == "running for 0 s"
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (60, 16), (120, 50)])
+def test_one_screen_is_one_screen(width: int, height: int) -> None:
+    standing = build(
+        Snapshot(
+            an_info(command=["python", "x" * 300]),
+            1e6,
+            processes=[a_process(100 + i, "loader-worker") for i in range(60)],
+            boxes=[a_box()],
+            vitals=memory_rows([GIB + i * 10 * MIB for i in range(60)], 2 * GIB),
+            printed=[b"y" * 500] * 60,
+        )
+    )
+    lines = drawn(standing, width, height)
+    assert len(lines) <= height
+    assert all(len(line) <= width for line in lines)
+    assert any("loader-worker, running" in line for line in lines)
+
+
+@given(st.binary())
+def test_any_output_is_readable(printed: bytes) -> None:
+    assert readable(printed).isprintable()
+
+
+@given(st.lists(st.floats(), max_size=30))
+def test_any_values_draw_one_character_each(values: list[float]) -> None:
+    assert len(sparkline(values)) == len(values)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.4, "0 s"), (59.6, "1 min 00 s"), (750, "12 min 30 s"), (11100, "3 h 05 min"),
+     (353000, "4 d 02 h"), (-3, "0 s")],
+)  # fmt: skip
+def test_durations(seconds: float, said: str) -> None:
+    assert duration(seconds) == said
