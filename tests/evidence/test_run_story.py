@@ -129,7 +129,8 @@ def test_uncaught_exceptions_but_not_a_plain_exit():
     run = recorded(boxes=[box(exception_type="SystemExit", exception_text="1")])
     assert read_exceptions(run) == []
     run = recorded(
-        boxes=[box(exception_type="ValueError", exception_text="ValueError: bad\nvalue", rank=3)]
+        processes=[process(rank=3)],
+        boxes=[box(exception_type="ValueError", exception_text="ValueError: bad\nvalue", rank=3)],
     )
     (seen,) = read_exceptions(run)
     assert seen.data["type"] == "ValueError" and "rank 3" in seen.text

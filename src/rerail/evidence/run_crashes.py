@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 from rerail.evidence.run_material import RecordedRun
-from rerail.evidence.run_words import file_name, sentence
+from rerail.evidence.run_words import file_name, process_in_words, sentence
 from rerail.records import Crash, FaultMapping, LoadedFile, NativeFrame, Observation, ThreadStack
 
 # Libraries that a fault surfaces in but that did not cause it: they were handed something bad.
@@ -183,7 +183,7 @@ _ADDRESS_WORDS = {
     "null": "at address 0x0, a null pointer",
     "near-null": "at {address}, a field of a null pointer",
     "non-canonical": "on an invalid (non-canonical) address, a general protection fault",
-    "mapped-file": "at {address}, inside a mapped file",
+    "mapped-file": "at {address}, inside the mapped file {path}",
     "stack": "at {address}, at the end of the stack: a stack overflow",
     "wild": "at {address}, an address with nothing behind it",
 }
@@ -198,23 +198,19 @@ def _crash_sentence(
     recursing: str | None,
 ) -> str:
     process = run.process_of(crash)
-    who = process.role if process else "process"
-    who = "main process" if who == "main" else who.replace("loader-worker", "DataLoader worker")
-    thread = (
-        "its main thread"
-        if crash.is_main_thread
-        else f"thread {crash.thread_name or crash.thread_id}"
-    )
+    who = process_in_words(process) if process else f"a process (pid {crash.pid})"
+    thread = "the main thread"
     if not crash.is_main_thread:
-        thread += ", not the main thread"
-    text = f"{crash.signal} in {thread} of the {who} (pid {crash.pid})"
+        thread = f"thread {crash.thread_name or crash.thread_id} (not the main thread)"
+    text = f"{crash.signal} in {thread} of {who}"
     if function and library:
         text += f", in {function}() of {library}"
     elif library:
         text += f", in {library}"
     if kind is not None:
         address = f"0x{crash.address:x}" if crash.address is not None else "an unknown address"
-        text += " " + _ADDRESS_WORDS[kind].format(address=address)
+        path = file_name(crash.fault_mapping.path) if crash.fault_mapping else ""
+        text += " " + _ADDRESS_WORDS[kind].format(address=address, path=path)
     if kind == "stack":
         frames = depth(crash)
         text += f" after {frames} frames" if frames >= 100 else ""

@@ -18,7 +18,7 @@ from rerail.records import Observation
 def read_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[str, Any]:
     facts: dict[str, Any] = {}
     facts.update(_progress_facts(run, observations))
-    facts.update(_crash_facts(observations))
+    facts.update(_crash_facts(run, observations))
     facts.update(_memory_facts(run, observations))
     facts.update(_resource_facts(run, observations))
     facts.update(_setting_facts(observations))
@@ -50,9 +50,9 @@ def _progress_facts(run: RecordedRun, observations: Sequence[Observation]) -> di
     facts = {
         "last_step": said.get("step", seen.get("step")),
         "optimizer_steps": seen.get("step"),
-        "epoch": said.get("epoch", seen.get("epoch")),
+        "epoch": _whole(said.get("epoch", seen.get("epoch"))),
         "phase": seen.get("phase") or said.get("phase"),
-        "loss": _jsonable(seen.get("loss", said.get("loss"))),
+        "loss": _jsonable(said.get("loss", seen.get("loss"))),
         "loss_trend": seen.get("loss_trend"),
         "total": said.get("total", seen.get("total")),
     }
@@ -68,6 +68,10 @@ def _is_printed(observation: Observation) -> bool:
     return observation.source.startswith("output:")
 
 
+def _whole(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _jsonable(loss: object) -> object:
     """NaN and infinity have no number in JSON: they go as text."""
     if isinstance(loss, float) and (loss != loss or loss in (float("inf"), float("-inf"))):
@@ -75,13 +79,17 @@ def _jsonable(loss: object) -> object:
     return loss
 
 
-def _crash_facts(observations: Sequence[Observation]) -> dict[str, Any]:
+def _crash_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[str, Any]:
     crashes = [o.data for o in observations if o.kind == "crash"]
+    ended_well = run.info.outcome is not None and run.info.outcome.kind == "ok"
+    trained = {box.pid for box in run.boxes if box.optimizer_steps or box.backward_calls}
+    if ended_well:  # a helper's crash that the program shrugged off is not the run's
+        crashes = [crash for crash in crashes if crash["pid"] in trained]
     if not crashes:
         return {}
     # The crash that ended the run, not the one that a helper had on its own.
     crash = next((c for c in reversed(crashes) if c["role"] in ("main", "rank")), crashes[0])
-    address = crash["address"]
+    address = crash["address"] if crash["address_kind"] else None
     return {
         "library": crash["library"],
         "function": crash["function"],
@@ -107,7 +115,7 @@ def _memory_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict
     elif uses:
         facts["memory_limit_bytes"] = uses[0].limit_bytes
         facts["memory_limit_source"] = uses[0].source
-    elif limits := memory_limits(run):
+    elif limits := [limit for limit in memory_limits(run) if limit.source.startswith("cgroup")]:
         facts["memory_limit_bytes"] = limits[0].limit_bytes
         facts["memory_limit_source"] = limits[0].source
     space = _first(observations, "address-space-limit")

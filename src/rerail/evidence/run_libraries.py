@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from rerail.evidence.run_material import RecordedRun
-from rerail.evidence.run_words import file_name, listed, sentence
+from rerail.evidence.run_words import file_name, listed, role_in_words, sentence
 from rerail.records import MappedLibrary, Observation
 
 _KMP_FLAVOURS = {"libomp", "libiomp5"}
@@ -28,10 +29,23 @@ _CUDA_RUNTIME = re.compile(r"^lib(cudart|cublas|cublasLt|nvrtc|cusparse|cusolver
 def libraries_by_process(run: RecordedRun) -> dict[str, list[MappedLibrary]]:
     """The crash record's inventory where there is one: it is from the moment of death."""
     found = {key: list(libraries) for key, libraries in run.libraries.items()}
+    known = {lib.path: lib for libraries in found.values() for lib in libraries}
     for crash in run.crashes:
         if crash.libraries:
-            found[f"{crash.pid}-{crash.start_ticks}"] = list(crash.libraries)
+            key = f"{crash.pid}-{crash.start_ticks}"
+            found[key] = [known.get(lib.path) or _described(lib) for lib in crash.libraries]
     return found
+
+
+def _described(library: MappedLibrary) -> MappedLibrary:
+    """What it is, by its content if the file is here, else by its name: the handler only noted
+    where it was mapped."""
+    if library.kind is not None:
+        return library
+    from rerail.recorder.libraries import describe
+
+    kind, flavour, soname = describe(library.path)
+    return replace(library, kind=kind, flavour=flavour, soname=library.soname or soname)
 
 
 def read_libraries(run: RecordedRun) -> list[Observation]:
@@ -86,7 +100,7 @@ def _openmp(pid: int, role: str, runtimes: list[MappedLibrary]) -> Observation:
     flavours = sorted({lib.flavour or file_name(lib.path) for lib in runtimes})
     aborts = is_aborting_pair(runtimes)
     names = [f"{file_name(lib.path)} ({lib.path})" for lib in runtimes]
-    who = "the main process" if role == "main" else f"a {role} (pid {pid})"
+    who = "the main process" if role == "main" else f"{role_in_words(role)} (pid {pid})"
     if len(runtimes) == 1:
         text = f"one OpenMP runtime was loaded in {who}: {names[0]}"
     else:

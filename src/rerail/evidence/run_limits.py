@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from rerail.evidence.run_material import RecordedRun
@@ -196,14 +197,23 @@ def _growth(run: RecordedRun, curve: Sequence[Point]) -> tuple[bool, float | Non
         return False, None
     slope = theil_sen(late)
     rise = slope * (late[-1][0] - late[0][0])
-    if rise < 3 or rise < 0.05 * max(late[-1][1], 1.0):
-        return False, None
     box = run.training_box
+    if rise < 3 or rise < 0.05 * max(late[-1][1], 1.0):
+        return _quick_growth(curve, box.optimizer_steps if box else 0)
     history = box.history if box else []
     step_rate = (
         theil_sen([(p.t_seconds, float(p.step)) for p in history]) if len(history) > 2 else 0.0
     )
     return True, slope / step_rate if step_rate > 0 else None
+
+
+def _quick_growth(curve: Sequence[Point], steps: int) -> tuple[bool, float | None]:
+    """A rise between two samples, as of a program that leaks faster than it is looked at."""
+    early = median(value for _, value in curve[: max(1, len(curve) // 3)])
+    highest = max(value for _, value in curve)
+    if highest - early < 8 or highest < 2 * early:
+        return False, None
+    return True, (highest - early) / steps if steps >= 10 else None
 
 
 _WORDS = {

@@ -124,11 +124,13 @@ def read_material(folder: RunFolder, is_past: bool = False) -> RecordedRun:
             missing.append((name, error.message))
             return otherwise
 
+    no_boxes: list[BlackBox] = []
+    boxes = part("black boxes", folder.boxes, no_boxes)
     run = RecordedRun(
         info=info,
         events=events,
-        processes=folder.processes(),
-        boxes=part("black boxes", folder.boxes, []),
+        processes=_with_ranks(folder.processes(), boxes),
+        boxes=boxes,
         vitals=part("vitals", lambda: _merged_vitals(folder), []),
         after=part("what was found after death", folder.after, AfterDeath()),
         missing=missing,
@@ -142,6 +144,14 @@ def read_material(folder: RunFolder, is_past: bool = False) -> RecordedRun:
         stalls=part("stalls", folder.stalls, []),
         surroundings=part("surroundings", folder.surroundings, {}),
     )
+
+
+def _with_ranks(processes: list[ProcessRecord], boxes: list[BlackBox]) -> list[ProcessRecord]:
+    """A rank that only the process itself knew, as of one started by hand."""
+    ranks = {f"{box.pid}-{box.start_ticks}": box.rank for box in boxes if box.rank is not None}
+    return [
+        replace(p, rank=ranks[p.key]) if p.rank is None and p.key in ranks else p for p in processes
+    ]
 
 
 def _merged_vitals(folder: RunFolder) -> list[VitalsRow]:

@@ -10,12 +10,12 @@ memory count, file pages do not: the kernel takes those back when it needs them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rerail.evidence.run_material import RecordedRun
 from rerail.evidence.run_trend import Point, Trend, theil_sen, trend_of, value_at
-from rerail.evidence.run_words import bytes_in_words, seconds_in_words
+from rerail.evidence.run_words import bytes_in_words, role_in_words, seconds_in_words
 from rerail.records import MemoryLimit, Observation, ProcessVitals, VitalsRow
 
 _MIB = 1 << 20
@@ -23,6 +23,8 @@ _MIB = 1 << 20
 _LEAST_RISE_BYTES = 24 * _MIB
 _LEAST_RISE_SHARE = 0.05
 _WARM_UP_STEPS = 3
+_LEAK_STEPS = 8  # fewer cannot be told from one that happened to be large
+_LEAK_SECONDS = 30.0  # where steps are not known
 _NEAR = 0.9
 _HELD_SHARE = 0.5
 
@@ -53,6 +55,7 @@ def read_memory_growth(run: RecordedRun) -> list[Observation]:
         level = points[0][1]
         trend = trend_of(points, max(_LEAST_RISE_BYTES, _LEAST_RISE_SHARE * level))
         if trend is not None:
+            trend = _unless_one_piece(run, trend, points)
             process = run.by_key.get(key)
             role = process.role if process else "child"
             by_role.setdefault(role, []).append((trend.rise, key, trend, points))
@@ -61,6 +64,24 @@ def read_memory_growth(run: RecordedRun) -> list[Observation]:
         _, key, trend, points = max(trends, key=lambda item: (item[2].shape == "leak", item[0]))
         found.append(_growth(run, role, key, trend, points, len(trends)))
     return sorted(found, key=lambda o: -float(o.data["rise_bytes"]))
+
+
+def _unless_one_piece(run: RecordedRun, trend: Trend, points: list[Point]) -> Trend:
+    """A steady rise that no step goes with is one large piece of work, not a leak."""
+    if trend.shape != "leak":
+        return trend
+    box = run.training_box
+    first, last = points[0][0], points[-1][0]
+    if box is None or len(box.history) < 3:
+        is_leak = last - first >= _LEAK_SECONDS
+        at = first
+    else:
+        at = max(first, min(box.history[-1].t_seconds, last))
+        before = value_at(points, at)
+        rise_after = points[-1][1] - (before if before is not None else points[0][1])
+        passed = sum(first <= p.t_seconds <= last for p in box.history)
+        is_leak = passed >= _LEAK_STEPS and rise_after < 0.5 * trend.rise
+    return trend if is_leak else replace(trend, shape="step", jump_at=at)
 
 
 def _growth(
@@ -77,7 +98,7 @@ def _growth(
         "processes": alike,
         "t_seconds": trend.last[0],
     }
-    who = f"{_who(role)} (pid {pid})"
+    who = f"{role_in_words(role)} (pid {pid})"
     span = f"from {bytes_in_words(trend.first[1])} to {bytes_in_words(trend.last[1])}"
     if trend.shape == "leak":
         data["bytes_per_second"] = trend.slope
@@ -92,6 +113,10 @@ def _growth(
     elif trend.shape == "step":
         at = trend.jump_at if trend.jump_at is not None else trend.last[0]
         data["jump_t_seconds"] = at
+        if trend.slope > 0:  # a rise, not a jump: see _unless_one_piece
+            seconds = seconds_in_words(trend.last[0] - trend.first[0])
+            text = f"Memory of {who} rose {span} within {seconds}, in one piece of work."
+            return Observation("memory-growth", text, f"vitals:{trend.last[0]:.1f}", data)
         text = f"Memory of {who} jumped {span} about {seconds_in_words(at)} after the start; "
         text += (
             "before and after it was level."
@@ -103,12 +128,6 @@ def _growth(
     if alike > 1:
         text = text[:-1] + f"; {alike} processes of its kind did."
     return Observation("memory-growth", text, f"vitals:{trend.last[0]:.1f}", data)
-
-
-def _who(role: str) -> str:
-    return {"main": "the main process", "loader-worker": "a DataLoader worker"}.get(
-        role, f"a {role}"
-    )
 
 
 def _memory_by_process(rows: list[VitalsRow]) -> dict[str, list[Point]]:

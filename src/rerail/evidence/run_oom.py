@@ -115,8 +115,9 @@ def _kill(
             "rank": process.rank if process else None,
             "limit_bytes": limit.limit_bytes if limit else None,
             "peak_bytes": limit.peak_bytes if limit else None,
-            "cgroup": (kill.cgroup if kill and kill.cgroup else None)
-            or (limit.source if limit and is_cgroup else None),
+            "cgroup": (limit.source if limit else kill.cgroup if kill else None)
+            if is_cgroup
+            else None,
             "count": limit.oom_kills if limit and limit.oom_kills else 1,
             "scope": "cgroup" if is_cgroup else "machine",
         },

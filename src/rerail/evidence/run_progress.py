@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rerail.evidence.run_material import RecordedRun
-from rerail.evidence.run_words import counted, sentence
+from rerail.evidence.run_words import counted, process_in_words, sentence
 from rerail.records import BlackBox, Observation
 
 
@@ -150,17 +150,14 @@ def read_exceptions(run: RecordedRun) -> list[Observation]:
             continue
         process = run.process_of(box)
         message = (box.exception_text or "").strip()
-        last = message.splitlines()[-1] if message else ""
-        who = f"rank {box.rank}" if box.rank is not None else run.role_of(box)
-        shown = (
-            last
-            if last.startswith(box.exception_type)
-            else f"{box.exception_type}: {last}".rstrip(": ")
-        )
+        first = " ".join(message.split())
+        who = process_in_words(process) if process else f"a process (pid {box.pid})"
+        is_named = first.startswith(box.exception_type)
+        shown = first if is_named else f"{box.exception_type}: {first}".rstrip(": ")
         found.append(
             Observation(
                 "exception",
-                sentence(f"uncaught in the {who} process (pid {box.pid}): {shown[:300]}"),
+                sentence(f"uncaught in {who}: {shown[:280]}"),
                 f"box:{box.pid}",
                 {
                     "type": box.exception_type,

@@ -24,6 +24,7 @@ ECHO_WORDS = re.compile(
     r"|NCCL communicator was aborted|another rank|SIGTERM|Signal 15|recvValue failed|EOF on socket",
     re.IGNORECASE,
 )
+_SOURCE_PLACE = re.compile(r"^\s*\[[^\]]*\]\s*")
 _ENDED_BY_OTHERS = {"SIGTERM", "SIGINT", "SIGHUP"}
 
 
@@ -68,6 +69,12 @@ def read_failed_first(run: RecordedRun) -> list[Observation]:
     ]
 
 
+def _in_short(kind: str, message: str) -> str:
+    """ "RuntimeError: Connection closed by peer": without the place in the C++ source."""
+    words = " ".join(_SOURCE_PLACE.sub("", message).split())
+    return f"{kind.rpartition('.')[2]}: {words[:70].rstrip('. ')}" if words else kind
+
+
 def rank_ends(run: RecordedRun) -> list[RankEnd]:
     """Every rank that ended badly, by its earliest sign of failure."""
     crashes = {f"{c.pid}-{c.start_ticks}": c for c in run.crashes}
@@ -93,7 +100,7 @@ def rank_ends(run: RecordedRun) -> list[RankEnd]:
             )
         elif box is not None and box.exception_type:
             words = f"{box.exception_type} {box.exception_text or ''}"
-            reason = box.exception_type
+            reason = _in_short(box.exception_type, box.exception_text or "")
         else:
             reason = process.signal or f"exit code {process.exit_code}"
         found.append(

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from rerail.evidence.run_crashes import is_bystander_library
 from rerail.evidence.run_material import RecordedRun
-from rerail.evidence.run_words import file_name, seconds_in_words, sentence
+from rerail.evidence.run_words import file_name, role_in_words, seconds_in_words, sentence
 from rerail.records import BlackBox, NativeFrame, Observation, ProcessRecord, Stall, ThreadStack
 
 MOST_PROCESSES = 12
@@ -104,7 +104,7 @@ def _telling_thread(pid: int, threads: Sequence[ThreadStack]) -> ThreadStack:
 
 def _functions(thread: ThreadStack) -> list[str]:
     native = [_shown(f) for f in thread.native[:3] if f.function]
-    python = [f.function for f in thread.python[:_MOST_FUNCTIONS]]
+    python = [f.function.replace("<locals>.", "") for f in thread.python[:_MOST_FUNCTIONS]]
     return list(dict.fromkeys([*native, *python]))
 
 
@@ -127,7 +127,7 @@ def _waits_for(
         return f"the other ranks in {box.collective}"
     if any(_OPENMP_LIBRARY.search(name) for name in libraries[:2]):
         return "the threads of its OpenMP pool"
-    if _LOADER_FUNCTIONS.intersection(functions):
+    if _LOADER_FUNCTIONS.intersection(map(_bare, functions)):
         return "its DataLoader workers"
     return thread.waits_for
 
@@ -135,8 +135,13 @@ def _waits_for(
 def _waits_on_process(thread: ThreadStack, box: BlackBox | None) -> bool:
     if box is not None and box.collective:
         return True
-    innermost = [f.function for f in thread.python[:4]]
+    innermost = [_bare(f.function) for f in thread.python[:4]]
     return any(_WAITS_FOR_PROCESS.match(f) or _COLLECTIVE.search(f) for f in innermost)
+
+
+def _bare(function: str) -> str:
+    """`Queue.get` is `get`: from 3.11 on, stacks name the class as well."""
+    return function.rpartition(".")[2]
 
 
 def _sentence(
@@ -148,9 +153,7 @@ def _sentence(
     waits_for: str | None,
     forked: bool,
 ) -> str:
-    who = {"main": "the main process", "loader-worker": "a DataLoader worker"}.get(
-        role, f"a {role}"
-    )
+    who = role_in_words(role)
     text = f"no progress for {seconds_in_words(stall.silent_seconds)}: {who} (pid {pid}) was in "
     text += " ← ".join(f"{name}()" for name in functions[:4]) if functions else "native code"
     text += f" ({libraries[0]})" if libraries else ""

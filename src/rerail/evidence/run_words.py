@@ -44,13 +44,14 @@ def seconds_in_words(seconds: float) -> str:
     return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
 
 
+def role_in_words(role: str | None) -> str:
+    return _ROLE_WORDS.get(role or "", "a child process")
+
+
 def process_in_words(process: ProcessRecord) -> str:
     """ "rank 1 (pid 4712, python)": who it is, as a user would point at it."""
-    who = (
-        f"rank {process.rank}"
-        if process.rank is not None
-        else _ROLE_WORDS.get(process.role, "a child process")
-    )
+    is_rank = process.rank is not None and process.role in ("main", "rank", "child")
+    who = f"rank {process.rank}" if is_rank else role_in_words(process.role)
     name = f", {process.name}" if process.name else ""
     return f"{who} (pid {process.pid}{name})"
 

@@ -15,7 +15,7 @@ from typing import Any
 _HOME = re.compile(
     r"(?P<base>(?:/home|/Users|/export/home|[A-Za-z]:\\+Users))[/\\]+(?P<user>[^/\\\s:\"'<>|]+)"
 )
-_EMAIL = re.compile(r"\b[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+\b")
+_EMAIL = re.compile(r"\b(?!git@|hg@|svn@)[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+\b")
 # Only beside a port: a bare dotted number is as often a version.
 _ADDRESS = re.compile(r"(?<![\d.])(?!127\.|0\.0\.0\.0)(?:\d{1,3}\.){3}\d{1,3}(?=\]?:\d{2,5}\b)")
 
@@ -37,16 +37,18 @@ class PersonalNames:
 
     users: list[str] = field(default_factory=list)
     homes: list[str] = field(default_factory=list)  # folders that are homes but do not look it
-    hosts: list[str] = field(default_factory=list)
+    hosts: dict[str, int] = field(default_factory=dict)  # short and full names share a number
 
     def add_user(self, name: str) -> None:
         if _is_telling(name, _GENERIC_USERS) and name not in self.users:
             self.users.append(name)
 
     def add_host(self, name: str) -> None:
-        for part in (name, name.partition(".")[0]):
-            if _is_telling(part, _GENERIC_HOSTS) and part not in self.hosts:
-                self.hosts.append(part)
+        short = name.partition(".")[0]
+        number = self.hosts.get(short.lower(), len(set(self.hosts.values())) + 1)
+        for part in (name, short):
+            if _is_telling(part, _GENERIC_HOSTS):
+                self.hosts.setdefault(part.lower(), number)
 
     def add_environment(self, environment: dict[str, Any]) -> None:
         for key in ("USER", "LOGNAME", "USERNAME", "SUDO_USER", "SLURM_JOB_USER"):
