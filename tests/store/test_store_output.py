@@ -179,6 +179,15 @@ def test_the_index_stays_small_however_often_streams_take_turns(tmp_path: Path) 
     assert streams == {"stdout", "stderr", "mixed"}
 
 
+@pytest.mark.parametrize("zeros", [1, 5000, 100_000])
+def test_zeros_that_a_power_cut_left_are_no_output(tmp_path: Path, zeros: int) -> None:
+    (tmp_path / layout.OUTPUT).write_bytes(b"one\ntwo" + bytes(zeros))
+    assert [line.text for line in OutputReader(tmp_path, was_cut_off=True)] == [b"one", b"two"]
+    assert OutputReader(tmp_path).size_bytes == 7 + zeros
+    (tmp_path / layout.OUTPUT).write_bytes(bytes(zeros))
+    assert list(OutputReader(tmp_path, was_cut_off=True)) == []
+
+
 def test_no_output_reads_as_none(tmp_path: Path) -> None:
     reader = OutputReader(tmp_path)
     assert list(reader) == []

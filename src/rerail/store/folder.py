@@ -93,7 +93,7 @@ class RunFolder:
         return rows
 
     def output(self) -> OutputReader:
-        return OutputReader(self.path)
+        return OutputReader(self.path, was_cut_off=self._was_cut_off())
 
     def boxes(self) -> list[BlackBox]:
         """What each process last said of itself, in order of their start."""
@@ -173,6 +173,12 @@ class RunFolder:
 
     def _is_live(self, info: RunInfo) -> bool:
         return liveness.is_live(self.path, info)
+
+    def _was_cut_off(self) -> bool:
+        try:
+            return self.info().state == "lost"
+        except UnreadableInput:
+            return True
 
     def _last_seen_seconds(self) -> float | None:
         """The latest moment that anything was written of."""

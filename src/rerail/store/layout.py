@@ -105,9 +105,14 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make a new name in this folder survive a power cut."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    """Make new names in this folder survive a power cut, where the file system can."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return
     try:
         os.fsync(descriptor)
+    except OSError:
+        pass
     finally:
         os.close(descriptor)

@@ -16,7 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from rerail.store import layout
-from rerail.store.appending import RETRY_SECONDS, FaultLog, LineLog
+from rerail.store.appending import (
+    RETRY_SECONDS,
+    FaultLog,
+    LineLog,
+    make_durable,
+    start_writeback,
+)
 from rerail.store.codec import dump_line
 from rerail.store.output_segments import count_newlines, find_segments
 
@@ -118,9 +124,14 @@ class OutputLog:
             data = data[written:]
         self._write_in_pieces(memoryview(data))
 
+    def start_writeback(self) -> None:
+        start_writeback(self._descriptor)
+        self._index.start_writeback()
+
     def close(self) -> None:
-        """Say what is missing, and close."""
+        """Say what is missing, wait for the disk, and close."""
         self._tell_lost()
+        make_durable(self._descriptor)
         self._close_segment()
         self._index.flush(is_urgent=True)
         self._index.close()

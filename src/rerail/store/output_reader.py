@@ -39,9 +39,9 @@ class Stretch(NamedTuple):
 
 
 class OutputReader:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, was_cut_off: bool = False) -> None:
         self._folder = folder
-        self._segments = find_segments(folder)
+        self._segments = find_segments(folder, without_zeros=was_cut_off)
         self._stretches: list[Stretch] | None = None
 
     @property

@@ -6,7 +6,7 @@ the command printed, so a gap between two segments is output that was dropped.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rerail.store import layout
@@ -25,8 +25,12 @@ class Segment:
         return self.offset + self.size
 
 
-def find_segments(folder: Path) -> list[Segment]:
-    """Those that still exist. A tail whose event was lost counts as following its predecessor."""
+def find_segments(folder: Path, *, without_zeros: bool = False) -> list[Segment]:
+    """Those that still exist. A tail whose event was lost counts as following its predecessor.
+
+    `without_zeros`: leave out zero bytes at the very end. A machine that lost its power leaves them
+    where the file had grown and the text had not yet reached the disk.
+    """
     sizes = _sizes(folder)
     if not sizes:
         return []
@@ -49,6 +53,9 @@ def find_segments(folder: Path) -> list[Segment]:
         if segments and offset < segments[-1].end:
             offset = segments[-1].end  # two files cannot hold the same byte
         segments.append(Segment(path, offset, line, sizes[name]))
+    if without_zeros:
+        last = segments.pop()
+        segments.append(replace(last, size=_size_without_zeros(last)))
     return segments
 
 
@@ -61,6 +68,22 @@ def _sizes(folder: Path) -> dict[str, int]:
     except OSError:
         pass
     return sizes
+
+
+def _size_without_zeros(segment: Segment) -> int:
+    size = segment.size
+    try:
+        with segment.path.open("rb") as file:
+            while size > 0:
+                start = max(0, size - 4096)
+                file.seek(start)
+                kept = len(file.read(size - start).rstrip(b"\0"))
+                if kept:
+                    return start + kept
+                size = start
+    except OSError:
+        return segment.size
+    return size
 
 
 def count_newlines(path: Path) -> int:

@@ -96,6 +96,8 @@ class Store:
             monotonic=t0_ns / 1e9,
             monotonic_ns=t0_ns,
         )
+        layout.sync_folder(path)
+        layout.sync_folder(path.parent)
         return writer
 
     def resolve(self, name: str) -> RunFolder:

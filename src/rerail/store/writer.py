@@ -23,6 +23,7 @@ from rerail.store.output_log import OutputLog
 
 # Room for the last events, run.json, after.json, crashes.json and diagnosis.json of a usual death.
 RESERVE_BYTES = 512 * 1024
+WRITEBACK_SECONDS = 5.0  # as often as ext4 commits its journal; what a power cut may cost
 
 
 class RunWriter:
@@ -45,6 +46,7 @@ class RunWriter:
         self._has_started = is_resumed
         self._has_ended = False
         self._can_use_reserve = False
+        self._writeback_at = WRITEBACK_SECONDS
 
     @classmethod
     def adopt(cls, path: Path) -> RunWriter:
@@ -103,10 +105,14 @@ class RunWriter:
         if is_root_end or kind == "run-ended":
             self._release_reserve()
         self._log(layout.EVENTS).append(dump_line(line), is_durable)
+        if t >= self._writeback_at:
+            self._start_writeback(t)
 
     def output(self, data: bytes, stream: str, t_seconds: float) -> None:
         """Keep bytes that the command printed, in order of arrival."""
         self._output.write(data, stream, t_seconds)
+        if t_seconds >= self._writeback_at:
+            self._start_writeback(t_seconds)
 
     def append(self, name: str, value: Any) -> bool:
         """Append one record or object to a .jsonl artefact such as `stalls.jsonl`."""
@@ -155,6 +161,7 @@ class RunWriter:
             self.event("missing", what=what, why=why)
         self.event("run-ended", outcome=encode(outcome))
         self._drop_reserve()
+        layout.sync_folder(self.path)
         self.close()
 
     def close(self) -> None:
@@ -170,6 +177,12 @@ class RunWriter:
         if log is None:
             log = self._lines[name] = LineLog(self.path / name, self._faults)
         return log
+
+    def _start_writeback(self, t_seconds: float) -> None:
+        self._writeback_at = t_seconds + WRITEBACK_SECONDS
+        self._output.start_writeback()
+        for log in self._lines.values():
+            log.start_writeback()
 
     def _release_reserve(self) -> None:
         """The command is over: from now on nobody but us competes for the last free bytes."""
