@@ -26,9 +26,9 @@ from rerail.records import AfterDeath, MemoryLimit
 
 # A group this full is read at every poll: from here to a kill can be a fraction of a second.
 NEAR_LIMIT = 0.7
-POLLS_PER_ROUND = 10  # other groups, and where each process stands: about once a second
-YOUNG_SECONDS = 5.0  # a wrapper moves itself into a cgroup in its first moments
-MOST_LOOKUPS_PER_POLL = 8
+POLLS_PER_ROUND = 10  # other groups, and where the first process stands: about once a second
+YOUNG_SECONDS = 3.0  # a wrapper moves itself into a cgroup in its first moments
+MOST_YOUNG_PER_POLL = 4
 
 
 @dataclass
@@ -56,6 +56,7 @@ class KernelWatch:
     _oom_kills_before: int | None = None
     _polls: int = 0
     _turn: int = 0
+    _young_until: float = 0.0
 
     def __post_init__(self) -> None:
         self._oom_kills_before = read_machine_oom_kills()
@@ -67,6 +68,7 @@ class KernelWatch:
         noted = self._noted.get(pid)
         if noted is None:
             noted = self._noted[pid] = _Noted(pid, time.monotonic())
+            self._young_until = noted.since + YOUNG_SECONDS
             noted.folder = _working_folder(pid)
         noted.address_space_limit = read_address_space_limit(pid)
 
@@ -126,16 +128,24 @@ class KernelWatch:
 
     def _whose_turn(self, now: float) -> list[int]:
         """Young processes at every poll, the others in turn."""
-        living = [noted for noted in self._noted.values() if not noted.is_gone]
+        if now < self._young_until:
+            young = [
+                noted.pid
+                for noted in self._noted.values()
+                if now - noted.since < YOUNG_SECONDS and not noted.is_gone
+            ]
+        else:
+            young = []
+        if self._polls % 2 and not young:
+            return []
+        living = [noted.pid for noted in self._noted.values() if not noted.is_gone]
         if not living:
             return []
-        young = [noted.pid for noted in living if now - noted.since < YOUNG_SECONDS]
-        turn = []
-        # Everybody once a second, as long as there are not more than 80 of them.
-        for _ in range(min(-(-len(living) // POLLS_PER_ROUND), MOST_LOOKUPS_PER_POLL)):
-            self._turn = (self._turn + 1) % len(living)
-            turn.append(living[self._turn].pid)
-        return list(dict.fromkeys(young[:MOST_LOOKUPS_PER_POLL] + turn))
+        self._turn = (self._turn + 1) % len(living)
+        turn = [living[self._turn]]
+        if self._polls % POLLS_PER_ROUND == 0:
+            turn.append(living[0])
+        return list(dict.fromkeys(young[-MOST_YOUNG_PER_POLL:] + turn))
 
     def _watch_address_space(self, noted: _Noted) -> None:
         try:

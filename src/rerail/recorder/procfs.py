@@ -17,10 +17,15 @@ from typing import NamedTuple
 PAGE_BYTES: int = os.sysconf("SC_PAGE_SIZE")
 TICKS_PER_SECOND: int = os.sysconf("SC_CLK_TCK")
 
-# Four descriptors per reader: with 100 readers the recorder stays far below the usual limit of
+# Five descriptors per reader: with 80 readers the recorder stays far below the usual limit of
 # 1024. Readers beyond that open and close their files each time, which is slower and right.
-MOST_READERS_WITH_OPEN_FILES = 100
+MOST_READERS_WITH_OPEN_FILES = 80
 _readers_with_open_files = 0
+
+# Parts of a process's detail, so that a visit need not read all of it.
+STATUS_PART = 1  # swap, shared memory, context switches
+FILES_PART = 2  # I/O and descriptors
+BOTH_PARTS = STATUS_PART | FILES_PART
 
 
 class ProcessGone(Exception):  # noqa: N818
@@ -157,36 +162,54 @@ class ProcessReader:
         self._statm_raw = raw
         return max(resident - shared, 0) * PAGE_BYTES, shared * PAGE_BYTES
 
-    def read_detail(self, previous: Detail) -> Detail:
-        """The rest; a part that may not be read (another user's io) keeps its previous value."""
+    def read_detail(self, previous: Detail, parts: int = BOTH_PARTS) -> Detail:
+        """The rest: CPU, faults and threads, and the parts that were asked for.
+
+        What may not be read (another user's io) keeps its previous value.
+        """
         stat = parse_stat(self._read("stat"))
         if not self._keeps_open:
             self._check_identity(stat)
-        status = self._read("status")
-        read_bytes, written_bytes, fds = previous.read_bytes, previous.written_bytes, previous.fds
-        try:
-            read_bytes, written_bytes = parse_io(self._read("io"))
-        except (PermissionError, ValueError):
-            pass
-        try:
-            fds = count_fds(self._folder + "fd")
-        except PermissionError:
-            pass
-        except (FileNotFoundError, ProcessLookupError):
-            raise ProcessGone(self.pid) from None
+        shared, swap, _, fds, _, _, _, read, written, voluntary, involuntary = previous
+        if parts & STATUS_PART:
+            status = self._read("status")
+            shared = (find_number(status, b"RssShmem:") or 0) * 1024
+            swap = (find_number(status, b"VmSwap:") or 0) * 1024
+            voluntary = find_number(status, b"voluntary_ctxt_switches:") or 0
+            involuntary = find_number(status, b"nonvoluntary_ctxt_switches:") or 0
+        if parts & FILES_PART:
+            try:
+                read, written = parse_io(self._read("io"))
+            except (PermissionError, ValueError):
+                pass
+            try:
+                fds = self._count_fds()
+            except PermissionError:
+                pass
+            except (FileNotFoundError, ProcessLookupError):
+                raise ProcessGone(self.pid) from None
         return Detail(
-            (find_number(status, b"RssShmem:") or 0) * 1024,
-            (find_number(status, b"VmSwap:") or 0) * 1024,
+            shared,
+            swap,
             stat.threads,
             fds,
             stat.cpu_ticks,
             stat.minor_faults,
             stat.major_faults,
-            read_bytes,
-            written_bytes,
-            find_number(status, b"voluntary_ctxt_switches:") or 0,
-            find_number(status, b"nonvoluntary_ctxt_switches:") or 0,
+            read,
+            written,
+            voluntary,
+            involuntary,
         )
+
+    def _count_fds(self) -> int:
+        """The folder's size tells since Linux 6.2, before that its entries are counted."""
+        folder = self._folder + "fd"
+        place: str | int = self._fds.get("fd", folder)
+        if place is folder and self._keeps_open:
+            place = self._fds["fd"] = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        size = os.stat(place).st_size  # noqa: PTH116
+        return size if size > 0 else len(os.listdir(folder))  # noqa: PTH208
 
 
 def parse_io(text: bytes) -> tuple[int, int]:
@@ -196,10 +219,3 @@ def parse_io(text: bytes) -> tuple[int, int]:
     if read_bytes is None or written_bytes is None:
         raise ValueError("not an io file")
     return read_bytes, written_bytes
-
-
-def count_fds(folder: str) -> int:
-    """Open descriptors: the folder's size tells since Linux 6.2, before that they are listed."""
-    # pathlib would cost more than the kernel does.
-    size = os.stat(folder).st_size  # noqa: PTH116
-    return size if size > 0 else len(os.listdir(folder))  # noqa: PTH208

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rerail.recorder.procfs import TICKS_PER_SECOND, Detail, ProcessGone
+from rerail.recorder.procfs import BOTH_PARTS, TICKS_PER_SECOND, Detail, ProcessGone
 
 
 class PsutilReader:
@@ -35,7 +35,7 @@ class PsutilReader:
         self._last_rss_bytes = rss_bytes
         return rss_bytes, 0
 
-    def read_detail(self, previous: Detail) -> Detail:
+    def read_detail(self, previous: Detail, parts: int = BOTH_PARTS) -> Detail:
         try:
             with self._process.oneshot():
                 times = self._process.cpu_times()

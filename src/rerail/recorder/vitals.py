@@ -2,8 +2,8 @@
 
 In: the time of the run and the (pid, start) pairs alive. Out: a VitalsRow. Meant to be called
 ten times a second, with cost spread evenly: resident memory at every call, the rest of each
-process about once a second in turn, the machine twice a second. Promises: a process may vanish
-at any moment; nothing here raises for it. Memory is a gauge and sums over the living; CPU,
+process about once a second in turn, the machine once or twice a second. Promises: a process may
+vanish at any moment; nothing here raises for it. Memory is a gauge and sums over the living; CPU,
 faults, I/O and switches are totals and keep what ended processes had, so that they never fall.
 Shared pages count once per process that maps them: the tree's sum is an upper bound.
 
@@ -15,11 +15,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Protocol
 
 from rerail.recorder.machine import MachineReader
-from rerail.recorder.procfs import TICKS_PER_SECOND, Detail, ProcessGone, ProcessReader
+from rerail.recorder.procfs import (
+    BOTH_PARTS,
+    FILES_PART,
+    STATUS_PART,
+    TICKS_PER_SECOND,
+    Detail,
+    ProcessGone,
+    ProcessReader,
+)
 from rerail.recorder.vitals_log import VitalsLog
 from rerail.records import ProcessVitals, VitalsRow
 
@@ -31,10 +40,11 @@ TICKS_PER_MEMBERSHIP = 100  # processes other than the first: their cgroup is lo
 # With more than 20 processes the turns become longer than a second: 40 have theirs every two.
 MOST_DETAIL_READS_PER_CALL = 2
 MOST_RESIDENT_READS_PER_CALL = 128
-# A process whose memory has stood still for a second is looked at every third call, in trees
+# A process whose memory has stood still for a second is looked at every fourth call, in trees
 # where that matters; at its first move it is back at every call.
 QUIET_AFTER_CALLS = 10
-CALLS_PER_QUIET_READ = 3
+CALLS_PER_QUIET_READ = 4
+VISITS_SKIPPED_WHEN_IDLE = 2  # likewise the rest of a process that has used no CPU
 SMALL_TREE = 8
 
 
@@ -45,7 +55,7 @@ class Reader(Protocol):
 
     def read_resident(self) -> tuple[int, int] | None: ...
 
-    def read_detail(self, previous: Detail) -> Detail: ...
+    def read_detail(self, previous: Detail, parts: int = ...) -> Detail: ...
 
     def close(self) -> None: ...
 
@@ -53,13 +63,23 @@ class Reader(Protocol):
 class _Watched:
     """A process under watch and the last that was read of it."""
 
-    __slots__ = ("anon", "detail", "key", "quiet_calls", "reader", "shared", "slot")
+    __slots__ = (
+        "anon",
+        "detail",
+        "key",
+        "quiet_calls",
+        "reader",
+        "shared",
+        "slot",
+        "visits",
+        "visits_to_skip",
+    )
 
     def __init__(self, reader: Reader, start_ticks: int, slot: int) -> None:
         self.reader = reader
         self.key = f"{reader.pid}-{start_ticks}"
         self.slot = slot
-        self.quiet_calls = 0
+        self.quiet_calls = self.visits = self.visits_to_skip = 0
         self.anon = self.shared = 0
         self.read_resident()
         self.detail = reader.read_detail(Detail())
@@ -70,29 +90,41 @@ class _Watched:
         if resident is None:
             self.quiet_calls += 1
             return False
-        self.quiet_calls = 0
+        self.quiet_calls = self.visits_to_skip = 0
         self.anon, self.shared = resident
         return True
 
+    def is_visit_due(self, is_small_tree: bool) -> bool:
+        if self.visits_to_skip and not is_small_tree:
+            self.visits_to_skip -= 1
+            return False
+        self.visits += 1
+        return True
+
     def vitals(self) -> ProcessVitals:
-        detail = self.detail
         # statm has file and shared memory as one number; the split is at most a second old.
-        shared_memory = min(detail.shared_memory_bytes, self.shared)
-        return ProcessVitals(
-            self.anon,
-            self.shared - shared_memory,
-            shared_memory,
-            detail.swap_bytes,
-            detail.threads,
-            detail.fds,
-            detail.cpu_ticks / TICKS_PER_SECOND,
-            detail.minor_faults,
-            detail.major_faults,
-            detail.read_bytes,
-            detail.written_bytes,
-            detail.voluntary_switches,
-            detail.involuntary_switches,
+        shared_memory = min(self.detail.shared_memory_bytes, self.shared)
+        return _vitals(self.anon, self.shared - shared_memory, shared_memory, self.detail)
+
+
+_NAMES = tuple(field.name for field in fields(ProcessVitals))
+
+
+def _vitals(anon: int, file: int, shared: int, detail: Detail) -> ProcessVitals:
+    """A ProcessVitals, without the setter that a frozen dataclass calls for each field.
+
+    Made twenty times a call, and that setter is most of what one costs.
+    """
+    _, swap, threads, fds, cpu_ticks, *rest = detail
+    vitals = ProcessVitals.__new__(ProcessVitals)
+    vitals.__dict__.update(
+        zip(
+            _NAMES,
+            (anon, file, shared, swap, threads, fds, cpu_ticks / TICKS_PER_SECOND, *rest),
+            strict=True,
         )
+    )
+    return vitals
 
 
 def _open_reader(pid: int, start_ticks: int) -> Reader:
@@ -126,22 +158,7 @@ class _TreeSum:
         self.change_detail(detail, detail._replace(swap_bytes=0, threads=0, fds=0))
 
     def vitals(self) -> ProcessVitals:
-        detail = Detail(*self._detail)
-        return ProcessVitals(
-            self._anon,
-            self._file,
-            self._shared,
-            detail.swap_bytes,
-            detail.threads,
-            detail.fds,
-            detail.cpu_ticks / TICKS_PER_SECOND,
-            detail.minor_faults,
-            detail.major_faults,
-            detail.read_bytes,
-            detail.written_bytes,
-            detail.voluntary_switches,
-            detail.involuntary_switches,
-        )
+        return _vitals(self._anon, self._file, self._shared, Detail(*self._detail))
 
 
 class Sampler:
@@ -153,18 +170,20 @@ class Sampler:
         self._watched: dict[tuple[int, int], _Watched] = {}
         self._vitals: dict[str, ProcessVitals] = {}
         self._sum = _TreeSum()
+        self._processes_before: list[tuple[int, int]] = []
         self._tick = -1
         self._slots_given = 0
 
     def sample(self, t_seconds: float, processes: Sequence[tuple[int, int]]) -> VitalsRow:
         """One row of the processes that are alive."""
         self._tick += 1
-        alive = set(processes)
-        if self._watched.keys() - alive:
-            for gone in self._watched.keys() - alive:
+        if processes != self._processes_before:
+            self._processes_before = list(processes)
+            for gone in self._watched.keys() - set(processes):
                 self._forget(gone)
         self._read_processes(processes)
-        if self._tick % TICKS_PER_MACHINE == 0:
+        is_small = len(processes) <= SMALL_TREE
+        if self._tick % (TICKS_PER_MACHINE if is_small else 2 * TICKS_PER_MACHINE) == 0:
             if processes:  # the first is the root of the tree, the likeliest to move
                 self._machine_reader.note_process(processes[0][0])
             self._machine = self._machine_reader.read()
@@ -181,7 +200,8 @@ class Sampler:
         tick = self._tick
         period = max(TICKS_PER_DETAIL, -(-len(processes) // MOST_DETAIL_READS_PER_CALL))
         rounds = -(-len(processes) // MOST_RESIDENT_READS_PER_CALL)
-        quiet_rounds = rounds * (CALLS_PER_QUIET_READ if len(processes) > SMALL_TREE else 1)
+        is_small = len(processes) <= SMALL_TREE
+        quiet_rounds = rounds * (1 if is_small else CALLS_PER_QUIET_READ)
         for identity in processes:
             watched = self._watched.get(identity)
             try:
@@ -189,10 +209,13 @@ class Sampler:
                     self._watch(identity)
                     continue
                 turn = tick + watched.slot
-                if turn % period == 0:
-                    self._read_detail(watched)
+                if turn % period == 0 and watched.is_visit_due(is_small):
+                    # In large trees a visit reads half of it, and the next one the other half.
+                    half = STATUS_PART if watched.visits % 2 else FILES_PART
                     if turn % TICKS_PER_MEMBERSHIP == 0:
                         self._machine_reader.note_process(identity[0])
+                    if not self._read_detail(watched, BOTH_PARTS if is_small else half):
+                        continue
                 elif (
                     turn % (rounds if watched.quiet_calls < QUIET_AFTER_CALLS else quiet_rounds)
                     or not watched.read_resident()
@@ -204,17 +227,21 @@ class Sampler:
             except (OSError, ValueError, IndexError):
                 continue  # unreadable this time: the last values stand
 
-    def _read_detail(self, watched: _Watched) -> None:
-        watched.read_resident()
-        detail = watched.reader.read_detail(watched.detail)
+    def _read_detail(self, watched: _Watched, parts: int) -> bool:
+        """True if anything has changed."""
+        has_moved = watched.read_resident()
+        detail = watched.reader.read_detail(watched.detail, parts)
+        if detail == watched.detail:
+            watched.visits_to_skip = 0 if has_moved else VISITS_SKIPPED_WHEN_IDLE
+            return has_moved
         self._sum.change_detail(watched.detail, detail)
         watched.detail = detail
+        return True
 
     def _refresh(self, watched: _Watched) -> None:
         before, after = self._vitals[watched.key], watched.vitals()
-        if before != after:
-            self._sum.change(before, after)
-            self._vitals[watched.key] = after
+        self._sum.change(before, after)
+        self._vitals[watched.key] = after
 
     def _watch(self, identity: tuple[int, int]) -> None:
         reader = _open_reader(*identity)

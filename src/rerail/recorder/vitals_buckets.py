@@ -9,13 +9,10 @@ time as long as the budget can carry everybody once in that time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rerail.records import ProcessVitals, VitalsRow
 
-# Gauges of the tree whose extremes inside a bucket are worth their bytes; totals only grow, and
-# their extremes are the neighbouring rows.
-_TREE_GAUGES = ("rss_anon_bytes", "rss_shared_bytes", "swap_bytes", "threads", "fds")
 _MACHINE_GAUGES = frozenset(
     (
         "available_bytes",
@@ -32,6 +29,8 @@ _MACHINE_GAUGES = frozenset(
 )
 _GPU_GAUGES = ("_used_bytes", "_utilisation", "_temperature")
 _ROW_BYTES = 1  # the line's end
+_NEWS_BYTES = 1 << 20
+_SMALL_TREE = 8  # up to here every change is written as it comes
 _EXTREME_BYTES = 34  # ,"4194304-123456789.rss_bytes":12345
 _MOST_SAVED_SECONDS = 15.0  # an allowance not used does not add up for longer than this
 
@@ -46,10 +45,9 @@ def _is_gauge(name: str) -> bool:
 
 
 class Bucket:
-    """The rows of one stretch of time; the processes in them only where they are asked for."""
+    """The rows of one stretch of time. Totals only grow and have no extremes worth keeping."""
 
-    def __init__(self, *, keeps_processes: bool = False) -> None:
-        self._keeps_processes = keeps_processes
+    def __init__(self) -> None:
         self.last: VitalsRow | None = None
         self.processes: dict[str, ProcessVitals] = {}
         self.process_extremes: dict[str, tuple[int, int]] = {}
@@ -68,31 +66,47 @@ class Bucket:
         if self._since is None:
             self._since = row.t_seconds
         self.last = row
-        self._note("tree.rss_bytes", row.tree.rss_bytes)
-        for name in _TREE_GAUGES:
-            self._note("tree." + name, getattr(row.tree, name))
+        tree = row.tree
+        self._note("tree.rss_bytes", tree.rss_bytes)
+        self._note("tree.rss_anon_bytes", tree.rss_anon_bytes)
+        self._note("tree.rss_shared_bytes", tree.rss_shared_bytes)
+        self._note("tree.swap_bytes", tree.swap_bytes)
+        self._note("tree.threads", tree.threads)
+        self._note("tree.fds", tree.fds)
         if row.machine is not self._machine:
             self._machine = row.machine
             for name, value in row.machine.items():
                 if _is_gauge(name):
                     self._note("machine." + name, value)
-        if self._keeps_processes:
-            self._add_processes(row)
 
-    def _add_processes(self, row: VitalsRow) -> None:
-        known = self.processes
+    def absorb(self, shorter: Bucket) -> None:
+        """Take over the rows of a bucket that ended inside this one."""
+        if self._since is None:
+            self._since = shorter._since
+        self.last = shorter.last
+        for name in shorter._lowest:
+            self._note(name, shorter._lowest[name])
+            self._note(name, shorter._highest[name])
+
+    def add_processes(self, row: VitalsRow) -> None:
+        """Keep who is in the row, and how far the memory of each went."""
+        known, extremes = self.processes, self.process_extremes
         for key, vitals in row.processes.items():
             if known.get(key) is vitals:
                 continue
-            rss = vitals.rss_bytes
-            low, high = self.process_extremes.get(key, (rss, rss))
-            self.process_extremes[key] = (min(low, rss), max(high, rss))
             known[key] = vitals
+            rss = vitals.rss_bytes
+            low, high = extremes.get(key, (rss, rss))
+            if rss <= low or rss >= high:
+                extremes[key] = (min(low, rss), max(high, rss))
 
     def _note(self, name: str, value: float) -> None:
-        if value < self._lowest.setdefault(name, value):
-            self._lowest[name] = value
-        if value > self._highest.setdefault(name, value):
+        lowest = self._lowest
+        if name not in lowest:
+            lowest[name] = self._highest[name] = value
+        elif value < lowest[name]:
+            lowest[name] = value
+        elif value > self._highest[name]:
             self._highest[name] = value
 
     def tree_extremes(
@@ -122,39 +136,22 @@ class Bucket:
         return lowest, highest
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """A process's place in a row."""
 
     key: str
     text: str
-    vitals: ProcessVitals
-    t_seconds: float
-    lowest_rss_bytes: int | None = None
+    lowest_rss_bytes: int | None = None  # only where it differs from the value itself
     highest_rss_bytes: int | None = None
 
-    @classmethod
-    def of(
-        cls,
-        key: str,
-        vitals: ProcessVitals,
-        t_seconds: float,
-        extremes: tuple[int, int] | None = None,
-    ) -> Entry:
-        lowest, highest = extremes or (vitals.rss_bytes, vitals.rss_bytes)
-        return cls(
-            key,
-            f'"{key}":{encode_values(vitals)}',
-            vitals,
-            t_seconds,
-            lowest if lowest != vitals.rss_bytes else None,
-            highest if highest != vitals.rss_bytes else None,
-        )
 
-    @property
-    def size_bytes(self) -> int:
-        extremes = (self.lowest_rss_bytes is not None) + (self.highest_rss_bytes is not None)
-        return len(self.text) + 1 + extremes * _EXTREME_BYTES
+def make_entry(key: str, vitals: ProcessVitals, extremes: tuple[int, int] | None = None) -> Entry:
+    text = f'"{key}":{encode_values(vitals)}'
+    if extremes is None:
+        return Entry(key, text)
+    rss = vitals.rss_bytes
+    lowest, highest = extremes
+    return Entry(key, text, lowest if lowest != rss else None, highest if highest != rss else None)
 
 
 class ProcessTurns:
@@ -187,17 +184,19 @@ class ProcessTurns:
     ) -> list[Entry]:
         """Who gets a place in this row; a row itself costs `row_bytes`."""
         self.spend(t_seconds, row_bytes + _ROW_BYTES)
-        self._keep_extremes(extremes or {})
+        if extremes is not None:
+            self._keep_extremes(extremes)
         chosen: list[Entry] = []
         for key in self._by_urgency(t_seconds, processes):
             # One place at the least, so that a budget gone negative cannot silence everybody.
             if self._allowance_bytes <= 0 and chosen:
                 break
-            entry = Entry.of(key, processes[key], t_seconds, self._unwritten_extremes.get(key))
-            if entry.size_bytes > self._allowance_bytes and chosen:
-                break
-            self._allowance_bytes -= entry.size_bytes
-            self._unwritten_extremes.pop(key, None)
+            entry = make_entry(key, processes[key], self._unwritten_extremes.get(key))
+            size = len(entry.text) + 1
+            if extremes is not None:
+                size += 2 * _EXTREME_BYTES
+                self._unwritten_extremes.pop(key, None)
+            self._allowance_bytes -= size
             self._written[key] = (t_seconds, processes[key])
             chosen.append(entry)
         if len(self._written) > 2 * len(processes) + 16:
@@ -212,6 +211,7 @@ class ProcessTurns:
 
     def _by_urgency(self, t_seconds: float, processes: Mapping[str, ProcessVitals]) -> list[str]:
         ranked: list[tuple[float, float, str]] = []
+        is_small = len(processes) <= _SMALL_TREE
         for key, vitals in processes.items():
             written = self._written.get(key)
             if written is None:
@@ -221,9 +221,13 @@ class ProcessTurns:
             if silent_seconds >= self._longest_silence_seconds - 0.01:
                 ranked.append((1.0, -silent_seconds, key))
             elif written[1] is not vitals:
-                moved = abs(vitals.rss_bytes - written[1].rss_bytes)
-                # A megabyte is news; less than that waits until its time has come, if need be.
-                ranked.append((0.5 if moved >= 1 << 20 else 2.0, -moved, key))
+                rss = vitals.rss_bytes
+                moved = abs(rss - written[1].rss_bytes)
+                # A megabyte or one in 64 is news; less waits until its time has come, if need be.
+                if moved >= _NEWS_BYTES and moved >= rss >> 6:
+                    ranked.append((0.5, -moved, key))
+                elif is_small:
+                    ranked.append((2.0, -moved, key))
         ranked.sort()
         return [key for _, _, key in ranked]
 

@@ -17,15 +17,15 @@ from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 
-from rerail.recorder.vitals_buckets import Bucket, Entry, ProcessTurns, encode_values
+from rerail.recorder.vitals_buckets import Bucket, Entry, ProcessTurns, encode_values, make_entry
 from rerail.records import ProcessVitals, VitalsRow
 
 RECENT_SECONDS = 60.0
 TREE_BUCKET_SECONDS = 1.0
 PROCESS_BUCKET_SECONDS = 10.0
 
-# 4 MB in the first hour: 2 × 60 s × 8,000 B + 3,600 s × 800 B = 3.84 MB, headers included.
-RECENT_BYTES_PER_SECOND = 7_900
+# 4 MB in the first hour: 2 × 60 s × 8,800 B + 3,600 s × 800 B = 3.94 MB.
+RECENT_BYTES_PER_SECOND = 8_800
 HISTORY_BYTES_PER_SECOND = 800
 _RETRY_SECONDS = 5.0
 
@@ -113,7 +113,7 @@ class VitalsLog:
         self._machine_written: dict[str, float] | None = None
         self._pairs_written: dict[str, float] = {}
         self._tree_bucket = Bucket()
-        self._process_bucket = Bucket(keeps_processes=True)
+        self._process_bucket = Bucket()
         self._last: VitalsRow | None = None
 
     def add(self, row: VitalsRow) -> None:
@@ -124,17 +124,14 @@ class VitalsLog:
         self._last = row
         self._write_recent(row)
         self._tree_bucket.add(row)
-        self._process_bucket.add(row)
+        self._process_bucket.add_processes(row)
 
     def close(self, death_row: VitalsRow | None = None) -> None:
         """Write the last row in full and the buckets that are still open."""
         if death_row is not None and death_row is not self._last:
             self.add(death_row)
         if self._last is not None:
-            entries = [
-                Entry.of(key, vitals, self._last.t_seconds)
-                for key, vitals in self._last.processes.items()
-            ]
+            entries = [make_entry(key, vitals) for key, vitals in self._last.processes.items()]
             line = _line(self._last, 0.0, entries, self._last.machine, {}, {})
             self._recent.write(line, self._last.t_seconds)
             self._write_tree_bucket()
@@ -154,9 +151,9 @@ class VitalsLog:
         # The machine is read twice a second; rows between carry the same dict and leave it out.
         machine = {} if row.machine is self._machine_written else row.machine
         self._machine_written = row.machine
-        bare = _line(row, 0.0, [], machine, {}, {})
-        entries = self._recent_turns.choose(t, row.processes, len(bare))
-        self._recent.write(_line(row, 0.0, entries, machine, {}, {}) if entries else bare, t)
+        head, tail = _around_processes(row, 0.0, machine, {}, {})
+        entries = self._recent_turns.choose(t, row.processes, len(head) + len(tail))
+        self._recent.write(head + ",".join([entry.text for entry in entries]) + tail, t)
 
     def _close_buckets_before(self, t: float) -> None:
         if self._tree_bucket.is_over(t, TREE_BUCKET_SECONDS):
@@ -179,6 +176,7 @@ class VitalsLog:
         line = _line(row, TREE_BUCKET_SECONDS, [], machine, minimum, maximum)
         self._history_turns.spend(row.t_seconds, len(line) + 1)
         self._history.write(line, row.t_seconds)
+        self._process_bucket.absorb(self._tree_bucket)
         self._tree_bucket = Bucket()
 
     def _write_process_bucket(self) -> None:
@@ -201,7 +199,7 @@ class VitalsLog:
                 maximum[f"{entry.key}.rss_bytes"] = entry.highest_rss_bytes
         line = _line(row, PROCESS_BUCKET_SECONDS, entries, row.machine, minimum, maximum)
         self._history.write(line, row.t_seconds)
-        self._process_bucket = Bucket(keeps_processes=True)
+        self._process_bucket = Bucket()
 
     def _report(self, why: str) -> None:
         if self._has_reported or self._report_missing is None:
@@ -218,11 +216,22 @@ def _line(
     minimum: dict[str, float],
     maximum: dict[str, float],
 ) -> str:
-    procs = ",".join(entry.text for entry in entries)
+    head, tail = _around_processes(row, span_seconds, machine, minimum, maximum)
+    return head + ",".join([entry.text for entry in entries]) + tail
+
+
+def _around_processes(
+    row: VitalsRow,
+    span_seconds: float,
+    machine: dict[str, float],
+    minimum: dict[str, float],
+    maximum: dict[str, float],
+) -> tuple[str, str]:
+    """A row's text before and after its processes."""
     return (
         f'{{"t":{round(row.t_seconds, 3)},"span":{span_seconds:g},"n":{row.process_count},'
-        f'"tree":{encode_values(row.tree)},"procs":{{{procs}}},"machine":{_encode(machine)},'
-        f'"min":{_encode(minimum)},"max":{_encode(maximum)}}}'
+        f'"tree":{encode_values(row.tree)},"procs":{{',
+        f'}},"machine":{_encode(machine)},"min":{_encode(minimum)},"max":{_encode(maximum)}}}',
     )
 
 
