@@ -1,0 +1,105 @@
+"""What the catalogue knows of one cause: plain data, read from causes/<family>/<id>.toml.
+
+Weights are natural-log likelihood ratios: a signature of weight w is e**w times as likely to be
+seen when this cause killed the run as when something else did. Roughly: 6 says it by itself,
+4.5 leaves little doubt, 3 is strong, 1.5 is a hint. A sign may weigh below zero: it speaks against.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Safety = Literal["safe", "changes-results", "hides-it"]
+Where = Literal["line", "exception", "frame", "last-frame", "tail"]
+
+SAFETY_ORDER: dict[str, int] = {"safe": 0, "changes-results": 1, "hides-it": 2}
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A pattern on the text of a log.
+
+    `where` says what it is matched on: `line` (any text, over line breaks where the pattern has a
+    space), `exception` ("Type: message" of an exception that ended something), `frame` (any frame
+    of such a traceback, as path:function), `last-frame` (the innermost one, when the paste ends
+    before the message), `tail` (the last lines taken together).
+    Signatures of one `group` say the same thing twice: only the heaviest counts in full.
+    `even_if_resumed`: counts although training went on afterwards.
+    """
+
+    name: str
+    pattern: str
+    weight: float
+    where: Where = "line"
+    group: str = ""
+    unless: str = ""
+    even_if_resumed: bool = False
+    facts: dict[str, str] = field(default_factory=dict)  # fact name -> named group of the pattern
+    literals: tuple[str, ...] = ()  # one of these words is in every text that it matches
+
+
+@dataclass(frozen=True)
+class Sign:
+    """A condition on one recorded observation (kinds and fields: docs/evidence.md).
+
+    `when` maps a field to a value, a list of accepted values, or a comparison such as ">= 0.9".
+    """
+
+    name: str
+    observation: str
+    weight: float
+    when: dict[str, Any] = field(default_factory=dict)
+    group: str = ""
+    even_if_resumed: bool = False
+
+
+@dataclass(frozen=True)
+class Experiment:
+    change: tuple[str, ...]
+    expect: str
+
+
+@dataclass(frozen=True)
+class Remedy:
+    id: str
+    title: str
+    safety: Safety
+    change: tuple[str, ...] = ()
+    note: str = ""  # what it does not do
+
+
+@dataclass(frozen=True)
+class Cause:
+    id: str
+    title: str
+    family: str
+    what_happened: str
+    mechanism: str
+    prior: float = 0.0
+    is_residual: bool = False  # said only when nothing more specific explains the ending
+    outranks: tuple[str, ...] = ()
+    signatures: tuple[Signature, ...] = ()
+    signs: tuple[Sign, ...] = ()
+    experiments: tuple[Experiment, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+    matches: tuple[str, ...] = ()
+    near_misses: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    causes: dict[str, Cause]
+
+    def __getitem__(self, cause_id: str) -> Cause:
+        return self.causes[cause_id]
+
+    def __iter__(self) -> Any:
+        return iter(self.causes.values())
+
+    def __len__(self) -> int:
+        return len(self.causes)
+
+    def __contains__(self, cause_id: object) -> bool:
+        return cause_id in self.causes

@@ -1,0 +1,161 @@
+"""Turns the table of one cause file into a Cause, and says what is wrong with it.
+
+`complaints(table)` lists everything that the file lacks or misspells, each naming the key;
+`cause_from(table)` expects a table without complaints.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, get_args
+
+from rerail.catalogue.model import (
+    SAFETY_ORDER,
+    Cause,
+    Experiment,
+    Remedy,
+    Sign,
+    Signature,
+    Where,
+)
+
+FAMILIES = {
+    "memory": "Memory and operating-system limits",
+    "native": "Native libraries",
+    "gpu": "GPU",
+    "data": "Data loading",
+    "distributed": "Distributed",
+    "numerics": "Numerics",
+    "files": "Checkpoints and files",
+    "program": "The program",
+    "outside": "From outside",
+}
+
+_TOP: dict[str, type | tuple[type, ...]] = {
+    "id": str,
+    "title": str,
+    "family": str,
+    "what_happened": str,
+    "mechanism": str,
+    "prior": (int, float),
+    "is_residual": bool,
+    "outranks": list,
+    "signature": list,
+    "sign": list,
+    "experiment": list,
+    "remedy": list,
+    "matches": list,
+    "near_misses": list,
+    "references": list,
+}
+_REQUIRED = ("id", "title", "family", "what_happened", "mechanism", "remedy", "matches")
+_SIGNATURE = {"name", "pattern", "weight", "where", "group", "unless", "even_if_resumed", "facts"}
+_SIGN = {"name", "observation", "weight", "when", "group", "even_if_resumed"}
+_EXPERIMENT = {"change", "expect"}
+_REMEDY = {"id", "title", "safety", "change", "note"}
+_COMPARISON = re.compile(r"(>=|<=|>|<|!=|~)\s*(.+)")
+
+
+def complaints(table: dict[str, Any], name: str) -> list[str]:
+    """What is wrong with the table of the file `name` (its stem); empty when nothing is."""
+    found = [f"{key}: missing" for key in _REQUIRED if not table.get(key)]
+    for key, value in table.items():
+        if key not in _TOP:
+            found.append(f"{key}: unknown key")
+        elif not isinstance(value, _TOP[key]):
+            found.append(f"{key}: wrong type {type(value).__name__}")
+    if found:
+        return found
+    if table["id"] != name:
+        found.append(f"id: {table['id']} is not the file's name")
+    if table["family"] not in FAMILIES:
+        found.append(f"family: {table['family']} is not one of {', '.join(FAMILIES)}")
+    if not table.get("signature") and not table.get("sign"):
+        found.append("signature, sign: nothing would ever be seen of this cause")
+    found += _signature_complaints(table.get("signature", []))
+    for at, sign in enumerate(table.get("sign", [])):
+        found += _keys(f"sign[{at}]", sign, _SIGN, {"name", "observation", "weight"})
+    for at, experiment in enumerate(table.get("experiment", [])):
+        found += _keys(f"experiment[{at}]", experiment, _EXPERIMENT, _EXPERIMENT)
+    return found + _remedy_complaints(table["remedy"])
+
+
+def _keys(where: str, entry: dict[str, Any], known: set[str], required: set[str]) -> list[str]:
+    return [f"{where}: unknown key {key}" for key in entry if key not in known] + [
+        f"{where}: {key} missing" for key in sorted(required) if key not in entry
+    ]
+
+
+def _signature_complaints(signatures: list[dict[str, Any]]) -> list[str]:
+    found = []
+    seen: set[str] = set()
+    for at, signature in enumerate(signatures):
+        here = f"signature[{at}]"
+        found += _keys(here, signature, _SIGNATURE, {"name", "pattern", "weight"})
+        if signature.get("name") in seen:
+            found.append(f"{here}: name {signature['name']} is used twice")
+        seen.add(signature.get("name", ""))
+        if signature.get("where", "line") not in get_args(Where):
+            found.append(f"{here}: where = {signature['where']}")
+        for key in ("pattern", "unless"):
+            try:
+                re.compile(signature.get(key, ""))
+            except re.error as error:
+                found.append(f"{here}: {key}: {error}")
+    return found
+
+
+def _remedy_complaints(remedies: list[dict[str, Any]]) -> list[str]:
+    found = []
+    order = []
+    for at, remedy in enumerate(remedies):
+        found += _keys(f"remedy[{at}]", remedy, _REMEDY, {"id", "title", "safety"})
+        safety = remedy.get("safety", "")
+        if safety not in SAFETY_ORDER:
+            found.append(f"remedy[{at}]: safety = {safety!r}")
+        order.append(SAFETY_ORDER.get(safety, 9))
+    if order != sorted(order):
+        found.append("remedy: safe ones come first, those that hide the cause last")
+    return found
+
+
+def cause_from(table: dict[str, Any]) -> Cause:
+    return Cause(
+        id=table["id"],
+        title=table["title"],
+        family=table["family"],
+        what_happened=table["what_happened"].strip(),
+        mechanism=table["mechanism"].strip(),
+        prior=float(table.get("prior", 0.0)),
+        is_residual=table.get("is_residual", False),
+        outranks=tuple(table.get("outranks", ())),
+        signatures=tuple(
+            Signature(**{**entry, "literals": tuple(entry.get("literals", ()))})
+            for entry in table.get("signature", ())
+        ),
+        signs=tuple(Sign(**entry) for entry in table.get("sign", ())),
+        experiments=tuple(
+            Experiment(tuple(entry["change"]), entry["expect"])
+            for entry in table.get("experiment", ())
+        ),
+        remedies=tuple(
+            Remedy(
+                entry["id"],
+                entry["title"],
+                entry["safety"],
+                tuple(entry.get("change", ())),
+                entry.get("note", ""),
+            )
+            for entry in table["remedy"]
+        ),
+        matches=tuple(entry.strip("\n") for entry in table["matches"]),
+        near_misses=tuple(entry.strip("\n") for entry in table.get("near_misses", ())),
+        references=tuple(table.get("references", ())),
+    )
+
+
+def comparison(condition: object) -> tuple[str, str] | None:
+    """(">=", "0.9") for ">= 0.9"; None for a plain value."""
+    if isinstance(condition, str) and (found := _COMPARISON.fullmatch(condition)):
+        return found.group(1), found.group(2)
+    return None

@@ -1,0 +1,73 @@
+"""The catalogue: every cause, its mechanism, proof and remedies."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from rerail.cli._options import json_option
+from rerail.cli._printing import print_json
+from rerail.errors import UsageError
+
+
+@click.command(name="causes", epilog="Example: rerail causes openmp-duplicate-runtime")
+@click.argument("cause_id", required=False, metavar="[ID]")
+@json_option
+def command(cause_id: str | None, as_json: bool) -> None:
+    """List the causes that rerail knows, or show one of them."""
+    from rerail.catalogue import load_catalogue
+
+    catalogue = load_catalogue()
+    if cause_id is None:
+        if as_json:
+            print_json({"schema": 1, "causes": [_as_json(cause) for cause in catalogue]})
+        else:
+            _print_list()
+        return
+    if cause_id not in catalogue:
+        raise UsageError(_unknown(cause_id), "Type `rerail causes` for the list.")
+    if as_json:
+        print_json({"schema": 1, **_as_json(catalogue[cause_id])})
+    else:
+        from rerail.report.cause_page import render
+
+        click.echo(render(catalogue[cause_id]))
+
+
+def _print_list() -> None:
+    from rerail.catalogue import load_catalogue
+    from rerail.catalogue.schema import FAMILIES
+
+    catalogue = load_catalogue()
+    width = max(len(cause.id) for cause in catalogue)
+    family = None
+    for cause in catalogue:
+        if cause.family != family:
+            click.echo(f"{chr(10) if family else ''}{FAMILIES[cause.family]}")
+            family = cause.family
+        click.echo(_in_columns(f"  {cause.id:{width}}  ", cause.title))
+
+
+def _in_columns(label: str, title: str) -> str:
+    import textwrap
+
+    return textwrap.fill(title, 80, initial_indent=label, subsequent_indent=" " * len(label))
+
+
+def _as_json(cause: Any) -> dict[str, Any]:
+    document = asdict(cause)
+    for signature in document["signatures"]:
+        del signature["literals"]
+    return document
+
+
+def _unknown(cause_id: str) -> str:
+    import difflib
+
+    from rerail.catalogue import load_catalogue
+
+    close = difflib.get_close_matches(cause_id, list(load_catalogue().causes), n=1)
+    hint = f" Did you mean {close[0]}?" if close else ""
+    return f"there is no cause {cause_id!r}.{hint}"

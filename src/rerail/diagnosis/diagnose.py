@@ -1,0 +1,41 @@
+"""Evidence and the catalogue become ranked causes with their reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rerail.catalogue import Catalogue, load_catalogue
+from rerail.diagnosis.next_step import next_step
+from rerail.diagnosis.rank import rank
+from rerail.diagnosis.result import Candidate, Diagnosis
+from rerail.diagnosis.weigh import Item, weigh
+from rerail.records import Evidence, Observation
+
+MOST_CANDIDATES = 6
+MOST_REASONS = 6
+
+
+def diagnose(
+    evidence: Evidence, catalogue: Catalogue | None = None, command: Sequence[str] = ()
+) -> Diagnosis:
+    """Why it died; no candidates when nothing says that it did."""
+    cases = weigh(evidence, catalogue or load_catalogue())
+    candidates = tuple(
+        Candidate(case.cause, probability, _reasons(case.speaks_for), _reasons(case.speaks_against))
+        for case, probability in rank(cases)[:MOST_CANDIDATES]
+    )
+    return Diagnosis(
+        outcome=evidence.outcome,
+        candidates=candidates,
+        facts=evidence.facts,
+        next_step=next_step(candidates, command),
+        observations=tuple(evidence.observations),
+    )
+
+
+def _reasons(items: list[Item]) -> tuple[Observation, ...]:
+    """The observations, heaviest first, each place once."""
+    seen: dict[str, Observation] = {}
+    for item in items:
+        seen.setdefault(item.observation.source, item.observation)
+    return tuple(seen.values())[:MOST_REASONS]

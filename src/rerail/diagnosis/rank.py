@@ -1,0 +1,58 @@
+"""From cases to probabilities.
+
+In: cases. Out: (case, probability), the likeliest first; the rest to 1 is "something else".
+
+A cause that leads to another's message explains that message as well as the other does, so its
+evidence is counted for both (`outranks` in the catalogue; a residual cause, which is named only
+when nothing else explains the ending, is explained by every other). "Something else" competes with
+a constant. The result goes through the calibration of `calibration.py`.
+"""
+
+from __future__ import annotations
+
+import math
+
+from rerail.diagnosis.calibration import calibrated
+from rerail.diagnosis.weigh import Case
+
+SOMETHING_ELSE = 1.0  # nats
+ENOUGH = 1.4  # a cause with less evidence of its own is not named
+EXPLAINS_FROM = 1.4  # own evidence from which a cause explains what it outranks
+LEAST_SHOWN = 0.01
+
+
+def rank(cases: dict[str, Case]) -> list[tuple[Case, float]]:
+    named = {cause_id: case for cause_id, case in cases.items() if case.own >= ENOUGH}
+    if not named:
+        return []
+    totals = {cause_id: _total(case, named) for cause_id, case in named.items()}
+    highest = max(*totals.values(), SOMETHING_ELSE)
+    shares = {cause_id: math.exp(total - highest) for cause_id, total in totals.items()}
+    whole = sum(shares.values()) + math.exp(SOMETHING_ELSE - highest)
+    order = sorted(shares, key=lambda cause_id: -shares[cause_id])
+    leading = order[0]
+    raw = shares[leading] / whole
+    first = calibrated(raw, named[leading].own)
+    rest = 1.0 - raw
+    ranked = [(named[leading], first)]
+    for cause_id in order[1:]:
+        # What the leader lost or gained by calibration is the others' gain or loss in proportion.
+        share = shares[cause_id] / whole / rest * (1.0 - first) if rest > 0 else 0.0
+        ranked.append((named[cause_id], min(share, first)))
+    return [(case, p) for at, (case, p) in enumerate(ranked) if at < 3 or p >= LEAST_SHOWN]
+
+
+def _total(case: Case, named: dict[str, Case]) -> float:
+    total = case.cause.prior + case.own
+    if case.own < EXPLAINS_FROM:
+        return total
+    for other in named.values():
+        if other is not case and _explains(case, other):
+            total += max(0.0, other.own)
+    return total
+
+
+def _explains(case: Case, other: Case) -> bool:
+    if other.cause.id in case.cause.outranks:
+        return True
+    return other.cause.is_residual and not case.cause.is_residual

@@ -1,0 +1,111 @@
+"""What speaks for and against each cause, and how much.
+
+In: evidence and the catalogue. Out: one `Case` per cause that has anything to say for itself.
+Each item is a log-likelihood ratio in nats, taken from the catalogue. Two adjustments keep the sum
+honest: items of one group say the same thing, so only the heaviest counts; and the items of a cause
+come from one log and are correlated, so the second counts half, the third a quarter, and so on.
+What the program survived counts nothing, and a rank that was not the first to fail counts half.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rerail.catalogue import Catalogue, Cause
+from rerail.diagnosis.conditions import meets
+from rerail.records import Evidence, Observation
+
+DAMPING = 0.5
+LATER_RANK = 0.5
+
+
+@dataclass(frozen=True)
+class Item:
+    name: str
+    group: str
+    weight: float
+    observation: Observation
+
+
+@dataclass
+class Case:
+    cause: Cause
+    items: list[Item] = field(default_factory=list)
+
+    @property
+    def speaks_for(self) -> list[Item]:
+        return _heaviest([item for item in self.items if item.weight > 0])
+
+    @property
+    def speaks_against(self) -> list[Item]:
+        return _heaviest([item for item in self.items if item.weight < 0])
+
+    @property
+    def own(self) -> float:
+        """The cause's own evidence, damped."""
+        total = 0.0
+        for items in (self.speaks_for, self.speaks_against):
+            factor = 1.0
+            for item in items:
+                total += factor * item.weight
+                factor *= DAMPING
+        return total
+
+
+def _heaviest(items: list[Item]) -> list[Item]:
+    """One item per group, the heaviest first; of equals the one seen first."""
+    best: dict[str, Item] = {}
+    for item in items:
+        known = best.get(item.group)
+        if known is None or abs(item.weight) > abs(known.weight):
+            best[item.group] = item
+    return sorted(best.values(), key=lambda item: -abs(item.weight))
+
+
+def weigh(evidence: Evidence, catalogue: Catalogue) -> dict[str, Case]:
+    """A case for every cause with at least one item."""
+    first = next((o for o in evidence.observations if o.kind == "failed-first"), None)
+    by_kind: dict[str, list[Observation]] = {}
+    for observation in evidence.observations:
+        by_kind.setdefault(observation.kind, []).append(observation)
+    cases: dict[str, Case] = {}
+    for cause in catalogue:
+        case = Case(cause)
+        _signatures(case, by_kind.get("line", []), first)
+        _signs(case, by_kind, first)
+        if case.items:
+            cases[cause.id] = case
+    return cases
+
+
+def _signatures(case: Case, lines: list[Observation], first: Observation | None) -> None:
+    known = {signature.name: signature for signature in case.cause.signatures}
+    for line in lines:
+        if line.data.get("cause") != case.cause.id:
+            continue
+        signature = known.get(line.data["signature"])
+        if signature is None or (_was_survived(line) and not signature.even_if_resumed):
+            continue
+        weight = signature.weight * _share(line, first)
+        case.items.append(Item(signature.name, signature.group or signature.name, weight, line))
+
+
+def _signs(case: Case, by_kind: dict[str, list[Observation]], first: Observation | None) -> None:
+    for sign in case.cause.signs:
+        for observation in by_kind.get(sign.observation, []):
+            if _was_survived(observation) and not sign.even_if_resumed:
+                continue
+            if meets(observation.data, sign.when):
+                weight = sign.weight * _share(observation, first)
+                case.items.append(Item(sign.name, sign.group or sign.name, weight, observation))
+
+
+def _was_survived(observation: Observation) -> bool:
+    return bool(observation.data.get("resumed") or observation.data.get("was_handled"))
+
+
+def _share(observation: Observation, first: Observation | None) -> float:
+    if first is None:
+        return 1.0
+    stream = observation.data.get("stream")
+    return LATER_RANK if stream and stream in first.data.get("others", []) else 1.0

@@ -1,0 +1,79 @@
+"""Reads the kernel's and the GPU driver's own lines, wherever in a log they were pasted.
+
+In: clean lines. Out: `KernelLine`s: what happened, and the fields that the line names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rerail.evidence.lines import Line
+
+_OOM_KILL = re.compile(
+    r"(?P<cgroup>Memory cgroup )?[Oo]ut of memory: (?:Killed|Kill) process (?P<pid>\d+),? \((?P<name>[^)]*)\)"
+    r"(?:.*?anon-rss:(?P<rss_kib>\d+)kB)?"
+)
+_OOM_OTHER = re.compile(
+    r"(?P<name>[\w.-]+) invoked oom-killer|oom-kill:constraint=(?P<constraint>\w+)"
+    r"|oom_reaper: reaped process (?P<pid>\d+) \((?P<reaped>[^)]*)\)"
+    r"|Task in \S+ killed as a result of limit of (?P<limit>\S+)"
+    r"|memory: usage (?P<usage_kib>\d+)kB, limit (?P<limit_kib>\d+)kB"
+)
+_SEGFAULT = re.compile(
+    r"(?P<name>[^\s\[]+)\[(?P<pid>\d+)\]:? segfault at (?P<address>[0-9a-f]+) ip (?P<ip>[0-9a-f]+)"
+    r" sp (?P<sp>[0-9a-f]+) error (?P<error>\d+)(?: in (?P<library>[^\s\[]+)\[)?"
+)
+_TRAP = re.compile(
+    r"(?:traps: )?(?P<name>[^\s\[]+)\[(?P<pid>\d+)\](?: trap|:?) (?P<trap>invalid opcode|divide error"
+    r"|general protection(?: fault)?|stack segment|int3|bounds)(?: fault)? ip:(?P<ip>[0-9a-f]+)"
+    r"(?:.* in (?P<library>[^\s\[]+)\[)?"
+)
+_XID = re.compile(r"NVRM: Xid \((?P<device>[^)]*)\): (?P<xid>\d+)(?:, (?P<rest>.*))?")
+
+
+@dataclass(frozen=True)
+class KernelLine:
+    line: Line
+    what: str  # oom-kill, segfault, trap, xid
+    fields: dict[str, Any] = field(default_factory=dict)
+
+
+def find_kernel_lines(lines: Iterable[Line]) -> list[KernelLine]:
+    found = []
+    for line in lines:
+        if one := read_kernel_line(line):
+            found.append(one)
+    return found
+
+
+def read_kernel_line(line: Line) -> KernelLine | None:
+    text = line.text
+    if "segfault at" in text and (match := _SEGFAULT.search(text)):
+        return KernelLine(line, "segfault", _kept(match))
+    if " ip:" in text and (match := _TRAP.search(text)):
+        return KernelLine(line, "trap", _kept(match))
+    if "Xid" in text and (match := _XID.search(text)):
+        fields = _kept(match)
+        fields["xid"] = int(fields["xid"])
+        return KernelLine(line, "xid", fields)
+    if "emory" in text and (match := _OOM_KILL.search(text)):
+        fields = _kept(match)
+        fields["scope"] = "cgroup" if fields.pop("cgroup", None) else "machine"
+        if rss_kib := fields.pop("rss_kib", None):
+            fields["rss_bytes"] = int(rss_kib) * 1024
+        return KernelLine(line, "oom-kill", fields)
+    if ("oom" in text or "limit" in text) and (match := _OOM_OTHER.search(text)):
+        fields = _kept(match)
+        if fields.get("constraint"):
+            fields["scope"] = "cgroup" if "MEMCG" in fields["constraint"] else "machine"
+        if limit_kib := fields.pop("limit_kib", None):
+            fields["limit_bytes"] = int(limit_kib) * 1024
+        return KernelLine(line, "oom-kill", fields)
+    return None
+
+
+def _kept(match: re.Match[str]) -> dict[str, Any]:
+    return {name: value for name, value in match.groupdict().items() if value is not None}

@@ -1,0 +1,144 @@
+"""Memory as a log tells of it: GPU allocators' own accounts, and printed usage that keeps growing.
+
+In: clean lines. Out: `GpuShortage` for each out-of-memory message with its numbers in bytes, and
+`PrintedGrowth` for each series of printed host-memory figures that grew to the end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rerail.evidence.lines import Line
+
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SIZE = r"([\d.]+)\s*([KMGT]?)i?B\b"
+
+
+def to_bytes(number: str, unit: str) -> int:
+    return int(float(number) * _UNITS[unit.lower()])
+
+
+@dataclass(frozen=True)
+class GpuShortage:
+    line: Line
+    backend: str
+    requested_bytes: int | None = None
+    total_bytes: int | None = None
+    free_bytes: int | None = None
+    allocated_bytes: int | None = None
+    idle_bytes: int | None = None  # reserved by the allocator but unallocated
+
+    @property
+    def idle_share(self) -> float | None:
+        """Of the whole device, what was reserved but idle."""
+        if self.idle_bytes is None or not self.total_bytes:
+            return None
+        return round(self.idle_bytes / self.total_bytes, 4)
+
+    @property
+    def looks_fragmented(self) -> bool:
+        """The request would have fitted into what was reserved but idle, together with what was
+        free; and the idle part is more than rounding."""
+        if not self.requested_bytes or self.idle_bytes is None:
+            return False
+        whole = self.total_bytes or self.allocated_bytes or 0
+        is_large = self.idle_bytes >= max(0.02 * whole, 256 << 20)
+        free = self.free_bytes or 0
+        return is_large and free < self.requested_bytes <= self.idle_bytes + free
+
+
+_SHORTAGE = re.compile(
+    r"(?P<backend>CUDA|HIP|MPS|XPU|NPU)(?: backend)? out of memory", re.IGNORECASE
+)
+_PARTS = {
+    "requested_bytes": re.compile(rf"[Tt]ried to allocate {_SIZE}"),
+    "total_bytes": re.compile(
+        rf"total capacity of {_SIZE}|{_SIZE} total capacity|max allowed: {_SIZE}"
+    ),
+    "free_bytes": re.compile(rf"of which {_SIZE} is free|{_SIZE} free"),
+    "allocated_bytes": re.compile(
+        rf"{_SIZE} is allocated by PyTorch|{_SIZE} already allocated|MPS allocated: {_SIZE}"
+    ),
+    "idle_bytes": re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated|{_SIZE} cached"),
+    "reserved_bytes": re.compile(rf"{_SIZE} reserved in total"),
+}
+
+
+def find_shortages(lines: Iterable[Line]) -> list[GpuShortage]:
+    found = []
+    for line in lines:
+        if "ut of memory" in line.text and (match := _SHORTAGE.search(line.text)):
+            found.append(_shortage(line, match.group("backend").lower()))
+    return found
+
+
+def _shortage(line: Line, backend: str) -> GpuShortage:
+    numbers: dict[str, int] = {}
+    for name, pattern in _PARTS.items():
+        if match := pattern.search(line.text):
+            groups = [group for group in match.groups() if group is not None]
+            try:
+                numbers[name] = to_bytes(groups[0], groups[1] if len(groups) > 1 else "")
+            except (ValueError, KeyError):
+                continue
+    reserved = numbers.pop("reserved_bytes", None)
+    if reserved is not None and "allocated_bytes" in numbers:
+        # The older message gives the sum; what is idle is the difference.
+        numbers["idle_bytes"] = max(0, reserved - numbers["allocated_bytes"])
+    return GpuShortage(line, backend, **numbers)
+
+
+@dataclass(frozen=True)
+class PrintedGrowth:
+    first: Line
+    last: Line
+    points: int
+    first_value: float
+    last_value: float
+    unit: str
+
+
+_USAGE = re.compile(
+    r"(?P<label>\b(?:mem(?:ory)?|rss|ram|vms|uss|pss|heap|resident|usage|used|maxrss|max_rss)\b[^\d\n]{0,40}?)"
+    r"(?P<number>\d[\d,]*(?:\.\d+)?)\s*(?P<unit>[KMGT]?i?B\b|%|bytes\b|(?:[KMG](?![\w/])))",
+    re.IGNORECASE,
+)
+_DEVICE = re.compile(r"gpu|cuda|device|vram|hbm|mps|disk|swap|cache hit|bandwidth", re.IGNORECASE)
+_DIGITS = re.compile(r"[-+]?\d[\d,.]*")
+
+
+def find_printed_growth(lines: Sequence[Line]) -> list[PrintedGrowth]:
+    series: dict[str, list[tuple[Line, float]]] = defaultdict(list)
+    for line in lines:
+        if len(line.text) > 400 or not (match := _USAGE.search(line.text)):
+            continue
+        if _DEVICE.search(line.text):
+            continue
+        unit = match.group("unit").lower()
+        value = float(match.group("number").replace(",", ""))
+        if unit not in ("%", "bytes"):
+            value *= _UNITS[unit[0]]
+        template = _DIGITS.sub("0", line.text[: match.end()])[:120]
+        series[template].append((line, value))
+    return [growth for points in series.values() if (growth := _growth(points))]
+
+
+def _growth(points: list[tuple[Line, float]]) -> PrintedGrowth | None:
+    """Growth that went on to the end: most pairs rise, and the last third is above the middle."""
+    if len(points) < 4:
+        return None
+    points = points[-400:]
+    values = [value for _, value in points]
+    rises = sum(b > a for a, b in zip(values, values[1:], strict=False))
+    third = max(1, len(values) // 3)
+    middle = values[third:-third] or values[:1]
+    late = sum(values[-third:]) / third
+    if rises < 0.6 * (len(values) - 1) or values[-1] < 1.04 * values[0]:
+        return None
+    if late < 1.004 * (sum(middle) / len(middle)):
+        return None
+    first, last = points[0][0], points[-1][0]
+    return PrintedGrowth(first, last, len(points), values[0], values[-1], "bytes")

@@ -1,0 +1,139 @@
+"""How far training had come, and how its loss was, as its own lines say.
+
+In: clean lines. Out: `ProgressPoint`s in order (step, epoch, phase, loss, total), the lines that
+say that it finished, and whether the loss was still finite at the end. A line with an error on it
+is no progress.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rerail.evidence.lines import Line
+
+_NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+|nan|inf(?:inity)?)"
+_STEP = re.compile(
+    r"(?<![\w/])(?:global[_ ]?step|steps?|iter(?:ation)?s?|batch(?:es)?|it|i)\b\"?'?\s*[:=#\[(]*\s*(\d+)"
+    r"(?:\s*(?:/|of)\s*(\d+))?(?![\d.]*\s*(?:[kKMGT]i?B\b|%))",
+    re.IGNORECASE,
+)
+_EPOCH = re.compile(
+    r"(?<![\w_])epochs?\"?'?\s*[:=#\[(]*\s*(\d+(?:\.\d+)?)(?:\s*/\s*(\d+))?", re.IGNORECASE
+)
+_BAR = re.compile(
+    r"(\d+)/(\d+) ?(?:\[\d+:\d\d|\[[=>.]{5,}\]|\S{0,3} ?\d+:\d\d:\d\d)|[━╸╺]+\s+(\d+)/(\d+)"
+)
+_LOSS = re.compile(
+    rf"(?<![A-Za-z])((?:train|training|val|valid|validation|total|avg|mean|running|dice|ce|step|batch)?"
+    rf"[-_ /.]?(?:loss|objective|nll|perplexity|ppl))\"?'?(?:\s*\([a-z]+\))?\s*[:=|]?\s*'?({_NUMBER})(?![\w])",
+    re.IGNORECASE,
+)
+_GRADIENT = re.compile(
+    rf"grad(?:ient)?[-_ ]?norm\"?'?\s*[:=|]?\s*'?({_NUMBER})(?![\w])", re.IGNORECASE
+)
+_PHASE = re.compile(
+    r"^\W*(train(?:ing)?|val(?:id(?:ation|ating)?)?|eval(?:uat(?:ion|ing|e))?|test(?:ing)?|mining|saving)\b",
+    re.IGNORECASE,
+)
+_TROUBLE = re.compile(r"error|exception|traceback|fatal|failed|abort|warn", re.IGNORECASE)
+_FINISHED = re.compile(
+    r"(?i)^\W*(?:\[?(?:info|epoch \d+)\]?\W*)?(?:(?:the |your |all )?(?:training|train|fine-?tuning|pre-?training|run|job|everything|all|fit|optimi[sz]ation|experiment)"
+    r"(?: is| was| has| run)? (?:completed?|finished|done|ended|succeeded|complete)\b(?!.*(?:epoch|step) \d+ (?:of|/))"
+    r"|finished (?:training|train|run|fine-?tuning|all)\b|all done\b|done[.!]*$|completed successfully"
+    r"|training (?:completed|finished)|`?Trainer\.fit`? stopped: `?max_(?:epochs|steps)"
+    r"|(?:final|last) (?:model|weights|checkpoint) (?:was )?saved|best model saved|model saved to"
+    r"|saved? (?:the )?final (?:model|checkpoint)|successfully (?:finished|completed)|exit(?:ed with)? (?:code|status) 0$"
+    r"|'?train_runtime'?)"
+    r"|train_runtime'?: |training complete in|total training time|optimi[sz]ation finished|^\W*goodbye|finished successfully"
+    r"|training (?:has )?(?:finished|completed)(?: successfully)?\W*(?:in|after|,|$)"
+)
+_NOT_FINISHED = re.compile(
+    r"(?i)\bnot |fail|error|abort|interrupt|killed|unexpected|before|terminated|with exit code [1-9]"
+)
+
+
+@dataclass(frozen=True)
+class ProgressPoint:
+    line: Line
+    step: int | None = None
+    total: int | None = None
+    epoch: float | None = None
+    loss: float | None = None
+    phase: str | None = None
+    gradient_norm: float | None = None
+
+    @property
+    def is_finite(self) -> bool:
+        return all(v is None or math.isfinite(v) for v in (self.loss, self.gradient_norm))
+
+
+def read_progress(line: Line) -> ProgressPoint | None:
+    """The progress that a line states, or None."""
+    text = line.text
+    if len(text) > 2000 or not any(char.isdigit() for char in text):
+        if "nan" not in text.lower() and "inf" not in text.lower():
+            return None
+        if len(text) > 2000:
+            return None
+    lowered = text.lower()
+    bar = _BAR.search(text) if "/" in text else None
+    step = _STEP.search(text) if any(w in lowered for w in ("step", "it", "batch", "i ")) else None
+    epoch = _EPOCH.search(text) if "epoch" in lowered else None
+    losses = _LOSS.findall(text) if "oss" in lowered or "ppl" in lowered or "nll" in lowered else []
+    gradient = _GRADIENT.search(text) if "grad" in lowered else None
+    if not (bar or step or epoch or losses or gradient) or _TROUBLE.search(text[:400]):
+        return None
+    at = total = None
+    if step:
+        at, total = int(step.group(1)), int(step.group(2)) if step.group(2) else None
+    elif bar:
+        at, total = (int(n) for n in (bar.group(1, 2) if bar.group(1) else bar.group(3, 4)))
+    phase = _PHASE.match(text)
+    return ProgressPoint(
+        line,
+        step=at,
+        total=total,
+        epoch=float(epoch.group(1)) if epoch else None,
+        loss=_loss(losses),
+        phase=phase.group(1).lower() if phase else None,
+        gradient_norm=float(gradient.group(1)) if gradient else None,
+    )
+
+
+def _loss(losses: list[tuple[str, str]]) -> float | None:
+    """The training loss of a line that may name several."""
+    for name, value in losses:
+        if "val" not in name.lower():
+            return float(value)
+    return float(losses[0][1]) if losses else None
+
+
+def find_progress(lines: Iterable[Line]) -> list[ProgressPoint]:
+    return [point for line in lines if (point := read_progress(line))]
+
+
+def find_finish(lines: Iterable[Line]) -> list[Line]:
+    """Lines in which the program says that it has done all it set out to do."""
+    return [
+        line
+        for line in lines
+        if len(line.text) < 400
+        and _FINISHED.search(line.text)
+        and not _NOT_FINISHED.search(line.text)
+    ]
+
+
+def first_nonfinite(points: Sequence[ProgressPoint]) -> ProgressPoint | None:
+    """The first point of the stretch of non-finite losses that lasts to the end, if one does."""
+    first = None
+    for point in points:
+        if point.loss is None and point.gradient_norm is None:
+            continue
+        if point.is_finite:
+            first = None
+        elif first is None:
+            first = point
+    return first

@@ -1,0 +1,178 @@
+"""Matches the catalogue's text signatures on clean lines.
+
+In: lines, and the tracebacks found in them. Out: `SignatureMatch`es. Only signatures one of whose
+required words occurs are compiled and tried, and only around those words: the cost follows what
+the log says, not how much the catalogue knows. A space of a pattern matches a line break, because
+messages arrive wrapped.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from rerail.catalogue import Catalogue, Signature
+from rerail.catalogue.literals import spaced
+from rerail.evidence.lines import Line
+from rerail.evidence.tracebacks import TracebackText
+
+MOST_MATCHES = 40  # of one signature in one log
+TAIL_LINES = 60
+_WRAPPED_BYTES = 256 << 10  # up to this size, messages cut by line breaks are looked for too
+
+
+@dataclass(frozen=True)
+class SignatureMatch:
+    cause: str
+    signature: Signature
+    line: int
+    text: str
+    stream: str = ""
+    file: int = 0
+    groups: dict[str, str] = field(default_factory=dict)
+    traceback: TracebackText | None = None
+
+
+@functools.cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(spaced(pattern), re.MULTILINE)
+
+
+class _Text:
+    """All lines as one string, with the way back from an offset to the line."""
+
+    def __init__(self, lines: Sequence[Line]) -> None:
+        self.lines = lines
+        self.text = "\n".join(line.text for line in lines)
+        self.lower = self.text.lower()
+        if len(self.lower) != len(self.text):  # a few characters change length; offsets must not
+            self.lower = "".join(c.lower() if len(c.lower()) == 1 else c for c in self.text)
+        self.flat = ""
+        if len(self.text) <= _WRAPPED_BYTES:
+            self.flat = " ".join(self.lower.split())
+        self._starts = [0]
+        for line in lines:
+            self._starts.append(self._starts[-1] + len(line.text) + 1)
+
+    def index_at(self, offset: int) -> int:
+        return min(bisect.bisect_right(self._starts, offset) - 1, len(self.lines) - 1)
+
+    def line_at(self, offset: int) -> Line:
+        return self.lines[self.index_at(offset)]
+
+    def window(self, offset: int) -> tuple[int, int]:
+        """From the line before to two lines after the offset."""
+        at = self.index_at(offset)
+        return self._starts[max(0, at - 1)], self._starts[min(len(self.lines), at + 3)]
+
+
+def match_signatures(
+    catalogue: Catalogue, lines: Sequence[Line], tracebacks: Sequence[TracebackText]
+) -> list[SignatureMatch]:
+    if not lines:
+        return []
+    text = _Text(lines)
+    tail = _Text(lines[-TAIL_LINES:])
+    found: list[SignatureMatch] = []
+    for cause in catalogue:
+        for signature in cause.signatures:
+            if signature.where == "line":
+                found += _on_text(cause.id, signature, text)
+            elif signature.where == "tail":
+                found += _on_tail(cause.id, signature, tail)
+            else:
+                found += _on_tracebacks(cause.id, signature, tracebacks)
+    found.sort(key=lambda match: (match.file, match.line))
+    return found
+
+
+def _on_text(cause: str, signature: Signature, text: _Text) -> Iterator[SignatureMatch]:
+    seen: set[int] = set()
+    for match in _spans(signature, text):
+        if match.start() in seen:
+            continue
+        seen.add(match.start())
+        line = text.line_at(match.start())
+        if signature.unless and _compiled(signature.unless).search(line.text):
+            continue
+        yield _made(cause, signature, match, line)
+        if len(seen) >= MOST_MATCHES:
+            return
+
+
+def _spans(signature: Signature, text: _Text) -> Iterator[re.Match[str]]:
+    if not signature.literals:
+        yield from _compiled(signature.pattern).finditer(text.text)
+        return
+    pattern: re.Pattern[str] | None = None
+    is_unwrapped = False
+    for literal in signature.literals:
+        at = text.lower.find(literal)
+        tries = 0
+        while at >= 0 and tries < 4 * MOST_MATCHES:
+            is_unwrapped = True
+            tries += 1
+            pattern = pattern or _compiled(signature.pattern)
+            start, end = text.window(at)
+            if match := pattern.search(text.text, start, end):
+                yield match
+            at = text.lower.find(literal, max(at + 1, text.window(at)[1] - 1 if match else at + 1))
+    if not is_unwrapped and any(literal in text.flat for literal in signature.literals):
+        yield from _compiled(signature.pattern).finditer(text.text)
+
+
+def _on_tail(cause: str, signature: Signature, tail: _Text) -> Iterator[SignatureMatch]:
+    if signature.literals and not any(word in tail.lower for word in signature.literals):
+        return
+    match = re.compile(signature.pattern, re.MULTILINE | re.DOTALL).search(tail.text)
+    if match and not (signature.unless and re.search(signature.unless, tail.text)):
+        yield _made(cause, signature, match, tail.line_at(max(match.start(), match.end() - 1)))
+
+
+def _made(cause: str, signature: Signature, match: re.Match[str], line: Line) -> SignatureMatch:
+    groups = {name: value for name, value in match.groupdict().items() if value}
+    return SignatureMatch(
+        cause, signature, line.number, line.text.strip(), line.stream, line.file, groups
+    )
+
+
+def _on_tracebacks(
+    cause: str, signature: Signature, tracebacks: Sequence[TracebackText]
+) -> Iterator[SignatureMatch]:
+    for traceback in tracebacks[-MOST_MATCHES:]:
+        if traceback.is_ignored:
+            continue
+        for subject, shown in _subjects(signature, traceback):
+            match = _compiled(signature.pattern).search(subject)
+            if not match or (signature.unless and _compiled(signature.unless).search(subject)):
+                continue
+            groups = {name: value for name, value in match.groupdict().items() if value}
+            yield SignatureMatch(
+                cause,
+                signature,
+                traceback.last_line,
+                shown,
+                traceback.stream,
+                traceback.file,
+                groups,
+                traceback,
+            )
+            break
+
+
+def _subjects(signature: Signature, traceback: TracebackText) -> Iterator[tuple[str, str]]:
+    """What the signature is matched on, and what is shown of it."""
+    frames = [f"{file}:{function}" for file, _, function in traceback.frames]
+    if signature.where == "exception":
+        if traceback.type:
+            yield traceback.text, traceback.text.partition("\n")[0]
+        return
+    if signature.where == "last-frame":
+        if traceback.is_cut and frames:
+            yield frames[-1].replace("\\", "/"), f"the traceback ends in {frames[-1]}"
+        return
+    for frame in reversed(frames):
+        yield frame.replace("\\", "/"), f"{traceback.type or 'traceback'} raised through {frame}"
