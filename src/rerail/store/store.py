@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import rerail
 from rerail.errors import RerailError, StoreUnavailable, UsageError
@@ -20,11 +20,13 @@ from rerail.records import RunInfo
 from rerail.store import layout, liveness, retention
 from rerail.store.appending import FaultLog, describe
 from rerail.store.codec import DecodeError, decode, dumps, loads
-from rerail.store.folder import RunFolder
 from rerail.store.home import fallback_home, is_ours
 from rerail.store.index import Index
 from rerail.store.names import find_run
 from rerail.store.writer import RunWriter, set_reserve_aside
+
+if TYPE_CHECKING:
+    from rerail.store.folder import RunFolder
 
 CLEAN_SECONDS = 0.1  # what a new run spends on making room before its command starts
 UNNAMED_SECONDS = 3600.0  # a folder without run.json may be a run that is just being made
@@ -102,7 +104,7 @@ class Store:
 
     def resolve(self, name: str) -> RunFolder:
         """The run that answers to an id, a unique prefix of one, a folder, or `last`."""
-        return RunFolder(find_run(self.home, name, self.ids()))
+        return _reader(find_run(self.home, name, self.ids()))
 
     def ids(self) -> list[str]:
         """Ids of all runs, oldest first."""
@@ -132,7 +134,7 @@ class Store:
     def history(self, info: RunInfo, limit: int = 20) -> Sequence[RunFolder]:
         """Earlier runs of the same command in the same folder, newest first."""
         same = [
-            RunFolder(summary.path)
+            _reader(summary.path)
             for summary in self.summaries()
             if summary.info.fingerprint == info.fingerprint
             and summary.info.id != info.id
@@ -166,7 +168,7 @@ class Store:
         for name in ids:
             if total <= limit_bytes:
                 break
-            folder = RunFolder(self.runs / name)
+            folder = _reader(self.runs / name)
             if _is_in_use(folder):
                 continue
             try:
@@ -189,7 +191,7 @@ class Store:
         known = index.rows()
         found, changed = [], []
         for name in ids:
-            folder = RunFolder(self.runs / name)
+            folder = _reader(self.runs / name)
             stamp = _stamp(folder.path)
             row = known.get(name)
             summary = _from_row(folder.path, row[1], row[2]) if row and row[0] == stamp else None
@@ -234,6 +236,13 @@ def fingerprint(command: Sequence[str], cwd: str | os.PathLike[str]) -> str:
 
     text = dumps([os.fspath(cwd), list(command)])
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
+
+
+def _reader(path: Path) -> RunFolder:
+    # Here, not above: a new run needs no reader, and `rerail run` waits for every import.
+    from rerail.store.folder import RunFolder
+
+    return RunFolder(path)
 
 
 def _make_run_folder(home: Path, unix: float) -> Path:
