@@ -179,6 +179,9 @@ class MemoryGroup:
         if self._version == 1:
             usage = self._files.read_number("memory.usage_in_bytes")
             fails = self._files.read_number("memory.failcnt")
+            # Docker sets the limit of memory and swap to the same value: that one is hit first.
+            with_swap = self._files.read_number("memory.memsw.failcnt")
+            fails = fails if not with_swap else (fails or 0) + with_swap
             kills = self._files.read_fields("memory.oom_control").get(b"oom_kill")
         else:
             usage = self._files.read_number("memory.current")

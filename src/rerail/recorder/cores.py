@@ -21,7 +21,9 @@ def pattern_to_glob(pattern: str) -> str:
         parts.append(glob.escape(pattern[end : found.start()]))
         parts.append("%" if found[1] == "%" else "*")
         end = found.end()
-    return "".join(parts) + glob.escape(pattern[end:]) + "*"  # core_uses_pid appends the pid
+    parts += [glob.escape(pattern[end:]), "*"]  # core_uses_pid appends the pid
+    # Two stars in a row would mean any folder.
+    return re.sub(r"\*+", "*", "".join(parts))
 
 
 def find_core_files(pattern: str, folders: list[Path], since_unix: float) -> list[str]:

@@ -19,7 +19,7 @@ MOST_BYTES_READ = 16 << 20
 # What a dead training run is told from. The table of every task that the kernel prints before
 # an OOM kill is left out: it can be a thousand lines and names bystanders.
 _RELEVANT = re.compile(
-    r"oom|out of memory|killed process|memory: usage|memory cgroup stats"
+    r"oom|out of memory|killed process|memory: usage|memory\+swap: usage|memory cgroup stats"
     r"|segfault|general protection|traps:|trap |invalid opcode|divide error|bad page"
     r"|xid|nvrm|nvlink|nvidia|amdgpu|\bmce\b|machine check|hardware error|edac"
     r"|i/o error|ext4-fs error|xfs.*(error|shutdown)|no space|read-only"
@@ -71,7 +71,9 @@ _KILL = re.compile(
     r"task=(?P<name>.*),pid=(?P<pid>\d+)"
 )
 _KILLED = re.compile(r"Killed process (?P<pid>\d+) \((?P<name>.*?)\)")
-_LIMIT = re.compile(r"\bmemory: usage \d+kB, limit (?P<limit>\d+)kB, failcnt (?P<fails>\d+)")
+_LIMIT = re.compile(
+    r"\bmemory(?:\+swap)?: usage \d+kB, limit (?P<limit>\d+)kB, failcnt (?P<fails>\d+)"
+)
 _NO_LIMIT_KIB = 1 << 50
 
 
@@ -83,8 +85,9 @@ def find_oom_kills(lines: list[str]) -> list[OomKill]:
     for line in lines:
         if found := _LIMIT.search(line):
             kib = int(found["limit"])
-            limit = kib * 1024 if kib < _NO_LIMIT_KIB else None
-            fails = int(found["fails"])
+            if kib < _NO_LIMIT_KIB:
+                limit = kib * 1024 if limit is None else min(limit, kib * 1024)
+            fails = (fails or 0) + int(found["fails"])
         elif found := _KILL.search(line):
             in_cgroup = found["constraint"] == "CONSTRAINT_MEMCG"
             kills[int(found["pid"])] = OomKill(

@@ -143,14 +143,11 @@ def inventory(pid: int) -> list[MappedLibrary]:
         text = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape")
     except OSError:
         return []
-    return [
-        MappedLibrary(path, *_without_soname(describe(path)), base=base, soname=describe(path)[2])
-        for path, base in parse_maps(text.splitlines())
-    ]
-
-
-def _without_soname(description: Description) -> tuple[str | None, str | None]:
-    return description[0], description[1]
+    found = []
+    for path, base in parse_maps(text.splitlines()):
+        kind, flavour, soname = describe(path)
+        found.append(MappedLibrary(path, kind, flavour, base, soname))
+    return found
 
 
 def parse_maps(lines: Iterable[str]) -> list[tuple[str, int]]:
@@ -169,7 +166,10 @@ def parse_maps(lines: Iterable[str]) -> list[tuple[str, int]]:
         if path not in bases:
             if not _LIBRARY_NAME.search(path):
                 continue
-            bases[path] = int(fields[0].partition("-")[0], 16)
+            try:
+                bases[path] = int(fields[0].partition("-")[0], 16)
+            except ValueError:
+                continue  # not a line of a memory map
         if "x" in fields[1] and path not in executable:
             executable.append(path)
     return [(path, bases[path]) for path in executable]

@@ -41,7 +41,7 @@ class StallWatch:
         self._given_seconds = threshold_seconds
         self.over: float | None = None
         self._progress: tuple[int, int] | None = None
-        self._progress_t = 0.0
+        self._progress_t = self._progress_cpu = 0.0
         self._step_t: float | None = None
         self._busy_t = 0.0
         self._cpu_mark = (0.0, 0.0)
@@ -59,12 +59,14 @@ class StallWatch:
             self._progress = progress
             self._progress_t = self._busy_t = t
             self._cpu_mark = (t, cpu_seconds_total)
+            self._progress_cpu = cpu_seconds_total
             if steps_total > 0:
                 self._step_t = t
             return None
         self._watch_cpu(t, cpu_seconds_total)
         if progress != self._progress:
             self._take_progress(t, progress)
+            self._progress_cpu = cpu_seconds_total
             return None
         if self._has_fired:
             return None
@@ -82,7 +84,8 @@ class StallWatch:
         if not is_stalled:
             return None
         self._has_fired = True
-        return Stalled(silent, threshold, was_idle=idle >= min(silent, CPU_WINDOW_SECONDS))
+        used_cores = (cpu_seconds_total - self._progress_cpu) / max(silent, 1e-9)
+        return Stalled(silent, threshold, was_idle=used_cores < BUSY_CORES)
 
     def patience_seconds(self) -> float:
         """How long an idle tree may be silent, from the run's own pace."""

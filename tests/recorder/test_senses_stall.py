@@ -1,0 +1,182 @@
+"""When a run counts as hung: the logic alone, on made-up clocks."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rerail.recorder import stall
+from rerail.recorder.stall import Stalled, StallWatch
+
+
+class Run:
+    """A made-up run; time passes in tenths of a second."""
+
+    def __init__(self, threshold: float | None) -> None:
+        self.watch = StallWatch(threshold)
+        self.t = 0.0
+        self.steps = 0
+        self.output = 0
+        self.cpu = 0.0
+        self.stalls: list[tuple[float, Stalled]] = []
+        self.overs: list[tuple[float, float]] = []
+
+    def live(
+        self,
+        seconds: float,
+        *,
+        step_every: float | None = None,
+        line_every: float | None = None,
+        cores: float = 0.0,
+        tick: float = 0.5,
+    ) -> None:
+        begin, steps, lines = self.t, self.steps, self.output
+        for number in range(round(seconds / tick)):
+            self.t = begin + (number + 1) * tick
+            self.cpu += cores * tick
+            if step_every is not None:
+                self.steps = steps + int((self.t - begin) / step_every + 1e-9)
+            if line_every is not None:
+                self.output = lines + 80 * int((self.t - begin) / line_every + 1e-9)
+            found = self.watch.observe(self.t, self.steps, self.output, self.cpu)
+            if found is not None:
+                self.stalls.append((self.t, found))
+            if self.watch.over is not None:
+                self.overs.append((self.t, self.watch.over))
+
+
+def test_a_given_threshold_fires_on_an_idle_deadlock() -> None:
+    run = Run(10.0)
+    run.live(5, step_every=0.5, cores=2)
+    run.live(30)
+    assert [round(t) for t, _ in run.stalls] == [15]
+    assert run.stalls[0][1].was_idle
+
+
+def test_a_given_threshold_fires_on_a_spinning_deadlock_too() -> None:
+    run = Run(30.0)
+    run.live(5, step_every=0.5, cores=2)
+    run.live(60, cores=2.0)
+    assert len(run.stalls) == 1
+    assert not run.stalls[0][1].was_idle
+
+
+def test_a_given_threshold_fires_before_the_first_step() -> None:
+    run = Run(10.0)
+    run.live(30)
+    assert len(run.stalls) == 1
+
+
+def test_output_alone_is_progress() -> None:
+    run = Run(10.0)
+    run.live(300, line_every=5)
+    assert run.stalls == []
+
+
+def test_by_default_a_long_silent_preparation_is_not_a_hang() -> None:
+    run = Run(None)
+    run.live(45 * 60, cores=1.0)  # tokenising a corpus without a word
+    run.live(300, step_every=1.0, cores=1.0)
+    assert run.stalls == []
+
+
+def test_by_default_an_idle_start_is_noticed_after_ten_minutes() -> None:
+    run = Run(None)
+    run.live(15 * 60)
+    assert [round(t) for t, _ in run.stalls] == [round(stall.FIRST_PHASE_SECONDS + 0.5)]
+
+
+def test_by_default_an_idle_deadlock_in_training_is_noticed_after_a_minute() -> None:
+    run = Run(None)
+    run.live(60, step_every=0.5, cores=2)
+    run.live(180)
+    assert len(run.stalls) == 1
+    assert 60 <= run.stalls[0][1].silent_seconds <= 75
+
+
+def test_by_default_a_spinning_deadlock_is_noticed_later_but_noticed() -> None:
+    run = Run(None)
+    run.live(60, step_every=0.5, cores=2)
+    run.live(20 * 60, cores=2)
+    assert len(run.stalls) == 1
+    assert 290 <= run.stalls[0][1].silent_seconds <= 310
+
+
+def test_by_default_slow_steps_have_patience_in_proportion() -> None:
+    run = Run(None)
+    run.live(600, step_every=30.0, cores=0.0)
+    run.live(550)
+    assert run.stalls == []
+    run.live(200)
+    assert len(run.stalls) == 1
+
+
+def test_by_default_a_pause_that_was_survived_once_is_no_stall_the_next_time() -> None:
+    run = Run(None)
+    for _ in range(3):  # epochs with a silent validation that works for four minutes
+        run.live(120, step_every=0.5, cores=2)
+        run.live(240, cores=2)
+    assert run.stalls == []
+
+
+def test_each_stall_fires_once_and_is_over_once() -> None:
+    run = Run(10.0)
+    for _ in range(3):
+        run.live(5, step_every=0.5)
+        run.live(40)
+    run.live(5, step_every=0.5)
+    assert len(run.stalls) == 3
+    assert len(run.overs) == 3
+    assert all(silent >= 40 for _, silent in run.overs)
+
+
+moments = st.lists(
+    st.tuples(st.floats(0.0, 30.0), st.integers(0, 3), st.integers(0, 100), st.floats(0.0, 4.0)),
+    max_size=200,
+)
+
+
+@given(moments, st.floats(1.0, 100.0))
+def test_with_a_threshold_it_fires_exactly_when_the_silence_reaches_it(
+    moments: list[tuple[float, int, int, float]], threshold: float
+) -> None:
+    watch = StallWatch(threshold)
+    t = cpu = 0.0
+    steps = output = 0
+    watch.observe(t, steps, output, cpu)
+    last, has_fired = 0.0, False
+    for passed, more_steps, more_output, cores in moments:
+        t += passed
+        cpu += cores * passed
+        steps += more_steps
+        output += more_output
+        found = watch.observe(t, steps, output, cpu)
+        if more_steps or more_output:
+            assert found is None
+            assert (watch.over is not None) == has_fired
+            last, has_fired = t, False
+        else:
+            assert watch.over is None
+            assert (found is not None) == (not has_fired and t - last >= threshold)
+            has_fired = has_fired or found is not None
+
+
+@given(moments)
+def test_without_a_threshold_nothing_fires_in_less_than_a_minute_of_silence(
+    moments: list[tuple[float, int, int, float]],
+) -> None:
+    watch = StallWatch(None)
+    t = cpu = 0.0
+    steps = output = 0
+    last = 0.0
+    for passed, more_steps, more_output, cores in moments:
+        t += passed
+        cpu += cores * passed
+        steps += more_steps
+        output += more_output
+        found = watch.observe(t, steps, output, cpu)
+        if found is not None:
+            assert t - last >= stall.SHORTEST_SECONDS
+            assert found.silent_seconds >= found.threshold_seconds
+        if more_steps or more_output:
+            last = t
