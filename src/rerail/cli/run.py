@@ -17,6 +17,7 @@ import click
 from rerail.cli._options import home_option, json_option, store_to_write
 from rerail.errors import UsageError
 from rerail.recorder import CommandNotStarted, Recording, RunOptions, record
+from rerail.store.store import Store
 
 
 @click.command(
@@ -87,11 +88,12 @@ def command(
     )
     sys.stdout.flush()
     try:
-        recording = record(command, store_to_write(home), options)
+        store = store_to_write(home)
+        recording = record(command, store, options)
     except CommandNotStarted as error:
         _say(error.message)
         _leave(error.exit_code)
-    _tell(recording, is_quiet=is_quiet, explains=not no_explain, json_to=standard_output)
+    _tell(recording, store, is_quiet=is_quiet, explains=not no_explain, json_to=standard_output)
     end_as(recording.exit_code, recording.signal_number)
 
 
@@ -102,13 +104,16 @@ def _set_standard_output_aside() -> int:
     return saved
 
 
-def _tell(recording: Recording, *, is_quiet: bool, explains: bool, json_to: int | None) -> None:
+def _tell(
+    recording: Recording, store: Store, *, is_quiet: bool, explains: bool, json_to: int | None
+) -> None:
     """Say how it ended and why. A failure in here must not change how we end."""
     try:
         if json_to is not None or (explains and recording.deserves_explanation):
             from rerail.cli._explaining import explain_recording
 
-            document = explain_recording(recording.folder, to_stderr=not is_quiet and explains)
+            shows = not is_quiet and explains and recording.deserves_explanation
+            document = explain_recording(recording.folder, store, shows=shows)
             if json_to is not None:
                 os.write(json_to, document)
         for what, why in recording.missing:

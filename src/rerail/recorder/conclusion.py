@@ -25,14 +25,14 @@ class Writer(Protocol):
     def write_json(self, name: str, value: Any) -> bool: ...
 
 
-def write_crashes(writer: Writer, miss: Callable[[str, str], None]) -> int:
+def write_crashes(writer: Writer, t0_ns: int, miss: Callable[[str, str], None]) -> int:
     """Turn what dying processes wrote into crashes.json; how many there were."""
     from rerail.store.crashfile import read_crash
 
     crashes = []
     for path in sorted(writer.agent_dir.glob("*.crash")):
         try:
-            crash = read_crash(path)
+            crash = read_crash(path, t0_ns)
         except Exception as error:
             miss(path.name, f"{type(error).__name__}: {error}")
             continue

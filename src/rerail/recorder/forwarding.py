@@ -33,7 +33,7 @@ class Forwarding:
     writer: RunWriter
     stdio: Stdio
     relay: Relay
-    keyboard: Keyboard | None
+    keyboard: Callable[[], Keyboard | None]
     canary: Canary | None
     check_root: Callable[[], None]
     _is_suspending: bool = False
@@ -104,20 +104,23 @@ class Forwarding:
         """The command has stopped: its job, which is us, stops too, or the shell would wait."""
         if not (self._is_suspending or number in _STOPS) or not can_be_continued():
             return
+        if signal.SIGCONT in signal.sigpending():
+            return  # somebody was quicker than we: stopping now would throw their SIGCONT away
         self._is_suspending = False
-        if self.keyboard is not None:
-            self.keyboard.let_go()
+        keyboard = self.keyboard()
+        if keyboard is not None:
+            keyboard.let_go()
             os.killpg(0, signal.SIGTSTP)  # the rest of a pipeline; for us it is blocked
         os.kill(os.getpid(), signal.SIGSTOP)
         # Somebody said `fg` or `bg`.
-        if self.keyboard is not None:
-            self.keyboard.attend()
+        if keyboard is not None:
+            keyboard.attend()
 
     def _suspend(self) -> None:
         """Stop the command as ^Z would. In a session of its own the kernel declines to (the group
         counts as orphaned), so those who leave SIGTSTP to its default are stopped by us."""
-        assert self.stdio.terminal is not None
-        group = self.stdio.terminal.foreground_group()
+        terminal = self.stdio.terminal
+        group = terminal.foreground_group() if terminal is not None else None
         if group is None or group != _group_of(self.root_pid) or not can_be_continued():
             return
         members = [pid for pid in self.tree.living if _group_of(pid) == group]
@@ -129,8 +132,9 @@ class Forwarding:
     def _go_on(self, was_for_group: bool) -> None:
         if self.stdio.is_interactive:
             self._send_to_group(signal.SIGCONT)
-            if self.keyboard is not None:
-                self.keyboard.attend()
+            keyboard = self.keyboard()
+            if keyboard is not None:
+                keyboard.attend()
         elif not was_for_group:
             self._send(signal.SIGCONT)
 
@@ -169,7 +173,12 @@ def _group_of(pid: int) -> int | None:
 
 
 def can_be_continued() -> bool:
-    """Whether a shell watches our job: nobody would ever continue an orphaned group."""
+    """Whether a shell watches our job: nobody would ever continue an orphaned group, or one
+    without a terminal, and a stopped recorder would hold the command's output up."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
     group, session = os.getpgrp(), os.getsid(0)
     pid = os.getppid()
     for _ in range(64):

@@ -24,7 +24,7 @@ from rerail.recorder import endings, libc
 from rerail.recorder.descriptors import close_inherited, point_at_null
 from rerail.recorder.endings import Ending
 from rerail.recorder.loop import Loop
-from rerail.recorder.relay import Relay
+from rerail.recorder.relay import Channel, Relay
 from rerail.recorder.stdio import Stdio
 
 ANSWER_SECONDS = 0.25
@@ -72,9 +72,6 @@ class Guardian:
     def close_channel(self, index: int) -> None:
         """Its copy of a pipe end must go too, or the command would never get its SIGPIPE."""
         self._ask(f"close {index}")
-
-    def release(self, descriptor: int) -> None:
-        self._ask(f"release {descriptor}")
 
     def hand_over(self) -> None:
         """The run is recorded; what daemons still print is the guardian's from here."""
@@ -126,9 +123,7 @@ class _Guarding:
             if word == "root":
                 self._note_root(int(argument))
             elif word == "close":
-                self._charge.stdio.channels[int(argument)].close_source()
-            elif word == "release":
-                point_at_null(int(argument))
+                self._drop(self._charge.stdio.channels[int(argument)])
             self._link.send(b"ok")
             if word == "done":
                 return None
@@ -151,6 +146,12 @@ class _Guarding:
             close_inherited()
         os.chdir("/")  # keeps no file system busy; the run folder's path is absolute
 
+    def _drop(self, channel: Channel) -> None:
+        channel.close_source()
+        channel.sink.close()
+        if channel.stream == "stdout":
+            point_at_null(1)
+
     def _note_root(self, pid: int) -> None:
         self._root_pid = pid
         try:
@@ -164,9 +165,7 @@ class _Guarding:
             self._charge.stdio.outer.restore()
         keep = self._adopt(has_ended=False)
         loop = Loop(lambda name, error: None)
-        relay = Relay(
-            loop, self._charge.stdio.channels, keep, lambda channel: channel.close_source()
-        )
+        relay = Relay(loop, self._charge.stdio.channels, keep, self._drop)
         relay.start()
         loop.every(0.2, "reader", relay.drop_broken)
         is_over = False
@@ -191,9 +190,7 @@ class _Guarding:
         """After the end of a run: what its daemons still print."""
         keep = self._adopt(has_ended=True)
         loop = Loop(lambda name, error: None)
-        relay = Relay(
-            loop, self._charge.stdio.channels, keep, lambda channel: channel.close_source()
-        )
+        relay = Relay(loop, self._charge.stdio.channels, keep, self._drop)
         relay.start()
         loop.every(0.2, "reader", relay.drop_broken)
         while relay.open_channels:

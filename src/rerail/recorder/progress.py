@@ -1,29 +1,63 @@
 """How far the training is, read from the agents' black boxes.
 
 In: the folder where agents write. Out: one number that grows whenever any process of the tree makes
-a step or takes a batch. A box that cannot be read counts nothing.
+a step, takes a batch or moves a progress bar. A box that cannot be read counts nothing; each read
+is a few words of a file that its writer holds in memory.
 """
 
 from __future__ import annotations
 
+import os
+import struct
 from pathlib import Path
+
+from rerail.agent.stub import rerail_layout as layout
+
+COUNTERS = (
+    "optimizer_steps",
+    "backward_calls",
+    "batches",
+    "progress_count",
+    "collective_count",
+)
+_FIRST = min(layout.WORD[name] for name in COUNTERS)
+_WORDS = max(layout.WORD[name] for name in COUNTERS) - _FIRST + 1
+_PLACES = [layout.WORD[name] - _FIRST for name in COUNTERS]
+_FORMAT = struct.Struct(f"={_WORDS}q")
+MOST_BOXES = 256
 
 
 class ProgressCounters:
     def __init__(self, agent_dir: Path) -> None:
         self._agent_dir = agent_dir
+        self._boxes: dict[str, int] = {}
 
     def total(self) -> int:
-        from rerail.store.blackbox import read_box
+        self._open_new()
+        return sum(_read(descriptor) for descriptor in self._boxes.values())
 
-        total = 0
-        for path in self._agent_dir.glob("*.box"):
-            try:
-                box = read_box(path)
-            except Exception:
-                continue
-            total += box.optimizer_steps + box.batches + box.backward_calls
-        return total
+    def _open_new(self) -> None:
+        try:
+            names = os.listdir(self._agent_dir)  # noqa: PTH208 - names only, once a second
+        except OSError:
+            return
+        for name in names:
+            if name.endswith(".box") and name not in self._boxes and len(self._boxes) < MOST_BOXES:
+                try:
+                    flags = os.O_RDONLY | os.O_CLOEXEC
+                    self._boxes[name] = os.open(self._agent_dir / name, flags)
+                except OSError:
+                    continue
 
     def close(self) -> None:
-        """Nothing is held open yet."""
+        for descriptor in self._boxes.values():
+            os.close(descriptor)
+        self._boxes.clear()
+
+
+def _read(box: int) -> int:
+    try:
+        words = _FORMAT.unpack(os.pread(box, _FORMAT.size, _FIRST * 8))
+    except (OSError, struct.error):
+        return 0
+    return sum(max(words[place], 0) for place in _PLACES)

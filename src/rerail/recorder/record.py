@@ -225,7 +225,7 @@ class _Run:
             self._writer,
             self._stdio,
             self._relay,
-            self._keyboard,
+            lambda: self._keyboard,
             self._canary,
             self._check_root,
         )
@@ -302,12 +302,15 @@ class _Run:
             self._writer.event("note", text=f"{channel.stream}: {channel.broken}")
         if self._guardian is not None:
             self._guardian.close_channel(index)
+        if self._stdio.terminal is not None and self._stdio.terminal.master == channel.source:
+            if self._keyboard is not None:
+                self._keyboard.close()
+                self._keyboard = None
+            self._stdio.terminal = None
         channel.close_source()
+        channel.sink.close()
         if channel.stream == "stdout" and self._options.owns_process:
-            channel.sink.close()
             point_at_null(1)
-            if self._guardian is not None:
-                self._guardian.release(1)
 
     def _guardian_spoke(self) -> None:
         assert self._guardian is not None
@@ -355,14 +358,17 @@ class _Run:
 
     def _write_ending(self, ending: Ending) -> Outcome:
         elapsed = self._writer.now()
-        self._attempt("crashes", lambda: conclusion.write_crashes(self._writer, self._miss))
+        self._attempt(
+            "crashes",
+            lambda: conclusion.write_crashes(self._writer, self._writer.t0_ns, self._miss),
+        )
         self._attempt("agent files", lambda: conclusion.remove_unused(self._writer.agent_dir))
         after = self._senses.finish_kernel()
         if after is not None:
             self._writer.write_json("after.json", after)
         was_hung = self._stalling is not None and self._stalling.has_killed
         outcome = conclusion.outcome_of(ending, elapsed, self._tree.records(), was_hung=was_hung)
-        self._senses.finish_surroundings(0.0 if outcome.kind == "ok" else 0.5)
+        self._senses.finish_surroundings(0.1 if outcome.kind == "ok" else 0.5)
         if self._stalling is not None:
             self._stalling.close()
         self._writer.finish(outcome, elapsed)

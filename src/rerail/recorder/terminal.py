@@ -84,11 +84,6 @@ class PseudoTerminal:
         except OSError:
             pass
 
-    def close_slave(self) -> None:
-        if self.slave >= 0:
-            os.close(self.slave)
-            self.slave = -1
-
     def special_characters(self) -> dict[int, int]:
         """The bytes that the line discipline turns into signals just now, and which ones."""
         try:

@@ -1,0 +1,154 @@
+"""Running `rerail run` for real: as a child, and inside a terminal with a person's keys."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rerail.records import Event, ProcessRecord
+from rerail.store import RunFolder, Store
+
+RERAIL = [sys.executable, "-c", "import sys; from rerail.cli import main; sys.exit(main())"]
+PROGRAMS = Path(__file__).parents[1] / "programs"
+DEADLINE_SECONDS = 30.0
+
+
+@dataclass
+class Finished:
+    status: int  # as subprocess has it: negative for a signal
+    stdout: bytes
+    stderr: bytes
+    home: Path
+
+    @property
+    def folder(self) -> RunFolder:
+        return Store(self.home).resolve("last")
+
+    def events(self, kind: str) -> list[Event]:
+        return [event for event in self.folder.events() if event.kind == kind]
+
+    def processes(self) -> list[ProcessRecord]:
+        return list(self.folder.processes())
+
+
+def rerail_run(home: Path, *command: str, options: Sequence[str] = ()) -> list[str]:
+    return [*RERAIL, "run", "--home", str(home), "--no-explain", *options, "--", *command]
+
+
+def run_recorded(
+    home: Path, *command: str, options: Sequence[str] = (), **settings: Any
+) -> Finished:
+    settings.setdefault("stdin", subprocess.DEVNULL)
+    if "input" in settings:
+        del settings["stdin"]
+    done = subprocess.run(
+        rerail_run(home, *command, options=options),
+        stdout=settings.pop("stdout", subprocess.PIPE),
+        stderr=settings.pop("stderr", subprocess.PIPE),
+        timeout=DEADLINE_SECONDS,
+        **settings,
+    )
+    return Finished(done.returncode, done.stdout, done.stderr, home)
+
+
+def python(*code: str) -> list[str]:
+    return [sys.executable, "-c", "\n".join(code)]
+
+
+def wait_until(condition: Callable[[], Any], what: str, seconds: float = DEADLINE_SECONDS) -> Any:
+    """Poll with a deadline; the condition's value."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.01)
+    raise AssertionError(f"waited {seconds} s for {what}")
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    return text[text.rindex(b")") + 2 :][:1] not in (b"Z", b"X")
+
+
+class Terminal:
+    """A program inside a terminal; `type` are its user's keys, `expect` the user's eyes."""
+
+    def __init__(self, command: Sequence[str], rows: int = 24, columns: int = 80) -> None:
+        self.pid, self.master = pty.fork()
+        if self.pid == 0:
+            os.environ["PS1"] = "ready> "
+            os.environ["TERM"] = "dumb"
+            os.execvp(command[0], list(command))
+        self.seen = b""
+        self._at = 0
+        self.resize(rows, columns)
+
+    def resize(self, rows: int, columns: int) -> None:
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0))
+
+    def type(self, keys: str | bytes) -> None:
+        os.write(self.master, keys.encode() if isinstance(keys, str) else keys)
+
+    def expect(self, text: str | bytes, seconds: float = DEADLINE_SECONDS) -> bytes:
+        """Wait for the text; everything that appeared since the last expectation up to it."""
+        wanted = text.encode() if isinstance(text, str) else text
+        deadline = time.monotonic() + seconds
+        while (found := self.seen.find(wanted, self._at)) < 0:
+            if time.monotonic() > deadline or not self._read(deadline):
+                raise AssertionError(f"{wanted!r} did not appear; seen {self.seen[self._at :]!r}")
+        passed = self.seen[self._at : found + len(wanted)]
+        self._at = found + len(wanted)
+        return passed
+
+    def _read(self, deadline: float) -> bool:
+        ready, _, _ = select.select([self.master], [], [], max(deadline - time.monotonic(), 0))
+        if not ready:
+            return False
+        try:
+            data = os.read(self.master, 65536)
+        except OSError:
+            return False
+        self.seen += data
+        return bool(data)
+
+    def modes(self) -> list[Any]:
+        return termios.tcgetattr(self.master)
+
+    def wait(self) -> int:
+        """Read to the end; the exit status as subprocess has it."""
+        while self._read(time.monotonic() + DEADLINE_SECONDS):
+            pass
+        _, status = os.waitpid(self.pid, 0)
+        self.pid = 0
+        return os.waitstatus_to_exitcode(status)
+
+    def close(self) -> None:
+        if self.pid:
+            try:
+                os.killpg(self.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            os.waitpid(self.pid, 0)
+        os.close(self.master)
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
