@@ -49,7 +49,7 @@ def spaced(pattern: str) -> str:
 
 
 def required_literals(pattern: str) -> frozenset[str]:
-    parsed = sre_parse.parse(pattern)
+    parsed: Any = sre_parse.parse(pattern)
     return frozenset(_best(list(parsed)) or ())
 
 

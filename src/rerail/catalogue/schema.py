@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, get_args
 
+from rerail.catalogue.literals import spaced
 from rerail.catalogue.model import (
     SAFETY_ORDER,
     Cause,
@@ -99,7 +100,7 @@ def _signature_complaints(signatures: list[dict[str, Any]]) -> list[str]:
             found.append(f"{here}: where = {signature['where']}")
         for key in ("pattern", "unless"):
             try:
-                re.compile(signature.get(key, ""))
+                re.compile(spaced(signature.get(key, "")))
             except re.error as error:
                 found.append(f"{here}: {key}: {error}")
     return found

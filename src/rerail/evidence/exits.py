@@ -78,7 +78,7 @@ def _of(by: str, pattern: str) -> tuple[str, re.Pattern[str]]:
 # Groups: word (a signal in words), sig (SIGNAME), num (a signal's number), code (an exit code).
 _FORMS = [
     # "Killed", "Segmentation fault (core dumped)", "Abort trap: 6": a whole line of a shell.
-    _of("shell", rf"\s*(?P<word>{_WORD})(?:: \d+)?(?P<core>\s*\(core dumped\))?[.!]?\s*$"),
+    _of("shell", rf"[\s*>`-]*(?P<word>{_WORD})(?:: \d+)?(?P<core>\s*\(core dumped\))?[.!*`]*\s*$"),
     # "run.sh: line 40: 53306 Killed   python train.py", "[1]  + 31148 abort  python lora.py"
     _of(
         "shell",
@@ -130,12 +130,14 @@ _FORMS = [
     _of("crash-report", rf"\"(?:signal|indicator)\"\s*:\s*\"(?P<sig>{_SIG})"),
     _of("crash-report", rf"\*\*\* (?P<sig>{_SIG}) (?:\(@|received)"),
     _of("crash-report", r"Signal: [\w ]+ \((?P<num>\d+)\)"),
+    _of("crash-report", r"^signal \((?P<num>\d+)\): "),
     _of("crash-report", r"Caught signal (?P<num>\d+) \("),
     _of("crash-report", rf"(?:signal |^#\s+)(?P<sig>{_SIG}) \(0x[0-9a-f]+\) at pc="),
     _of("crash-report", rf"`(?P<word>{_WORD})` is detected by the operating system"),
     _of(
         "crash-report",
-        rf"(?:process|worker|child|job)[^.\n]{{0,40}} (?:was )?(?:terminated|killed|died|crashed)[^.\n]{{0,20}} (?:by|with|of|due to) (?:signal )?(?P<sig>{_SIG})\b",
+        r"(?:process|worker|child|job)[^.\n]{0,40} (?:was )?(?:terminated|killed|died|crashed)"
+        rf"[^.\n]{{0,20}} (?:by|with|of|due to) (?:signal )?(?P<sig>{_SIG})\b",
     ),
 ]
 _WORTH = re.compile(

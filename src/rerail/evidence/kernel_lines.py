@@ -13,7 +13,8 @@ from typing import Any
 from rerail.evidence.lines import Line
 
 _OOM_KILL = re.compile(
-    r"(?P<cgroup>Memory cgroup )?[Oo]ut of memory: (?:Killed|Kill) process (?P<pid>\d+),? \((?P<name>[^)]*)\)"
+    r"(?P<cgroup>Memory cgroup )?[Oo]ut of memory: (?:Killed|Kill) process (?P<pid>\d+),?"
+    r" \((?P<name>[^)]*)\)"
     r"(?:.*?anon-rss:(?P<rss_kib>\d+)kB)?"
 )
 _OOM_OTHER = re.compile(
@@ -27,7 +28,8 @@ _SEGFAULT = re.compile(
     r" sp (?P<sp>[0-9a-f]+) error (?P<error>\d+)(?: in (?P<library>[^\s\[]+)\[)?"
 )
 _TRAP = re.compile(
-    r"(?:traps: )?(?P<name>[^\s\[]+)\[(?P<pid>\d+)\](?: trap|:?) (?P<trap>invalid opcode|divide error"
+    r"(?:traps: )?(?P<name>[^\s\[]+)\[(?P<pid>\d+)\](?: trap|:?) "
+    r"(?P<trap>invalid opcode|divide error"
     r"|general protection(?: fault)?|stack segment|int3|bounds)(?: fault)? ip:(?P<ip>[0-9a-f]+)"
     r"(?:.* in (?P<library>[^\s\[]+)\[)?"
 )

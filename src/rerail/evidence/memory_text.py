@@ -6,6 +6,7 @@ In: clean lines. Out: `GpuShortage` for each out-of-memory message with its numb
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -101,44 +102,76 @@ class PrintedGrowth:
     unit: str
 
 
-_USAGE = re.compile(
-    r"(?P<label>\b(?:mem(?:ory)?|rss|ram|vms|uss|pss|heap|resident|usage|used|maxrss|max_rss)\b[^\d\n]{0,40}?)"
-    r"(?P<number>\d[\d,]*(?:\.\d+)?)\s*(?P<unit>[KMGT]?i?B\b|%|bytes\b|(?:[KMG](?![\w/])))",
+# A label with a number behind it; the unit may be missing where the label says memory.
+_QUANTITY = re.compile(
+    r"(?P<label>[A-Za-z_][\w ]{0,40}?)\s*(?:\([^)]*\))?\s*[:=]?\s*"
+    r"(?P<number>\d[\d,]*(?:\.\d+)?)\s*(?P<unit>[KMGT]i?B\b|%|bytes\b|[KMG](?![\w/]))?",
     re.IGNORECASE,
 )
-_DEVICE = re.compile(r"gpu|cuda|device|vram|hbm|mps|disk|swap|cache hit|bandwidth", re.IGNORECASE)
+_ABOUT_MEMORY = re.compile(
+    r"\b(?:\w*memory\w*|mem|\w*rss|ram|vms|uss|pss|heap|resident|usage)\b", re.I
+)
+_FALLING = re.compile(r"available|free\b", re.IGNORECASE)
+_STILL = re.compile(r"\btotal\b|limit|capacity|peak", re.IGNORECASE)
+_DEVICE = re.compile(
+    r"gpu|cuda|device|vram|hbm|mps|disk|swap|cache hit|bandwidth"
+    r"|\bmem(?:ory)?: ?\d{3,5}\b(?!\s*[kmg])",
+    re.IGNORECASE,
+)
 _DIGITS = re.compile(r"[-+]?\d[\d,.]*")
+_MOST_SERIES = 400
 
 
 def find_printed_growth(lines: Sequence[Line]) -> list[PrintedGrowth]:
     series: dict[str, list[tuple[Line, float]]] = defaultdict(list)
     for line in lines:
-        if len(line.text) > 400 or not (match := _USAGE.search(line.text)):
+        if len(line.text) > 400 or not _ABOUT_MEMORY.search(line.text):
             continue
-        if _DEVICE.search(line.text):
+        if _DEVICE.search(line.text) or len(series) > _MOST_SERIES:
             continue
-        unit = match.group("unit").lower()
-        value = float(match.group("number").replace(",", ""))
-        if unit not in ("%", "bytes"):
-            value *= _UNITS[unit[0]]
-        template = _DIGITS.sub("0", line.text[: match.end()])[:120]
-        series[template].append((line, value))
+        for match in _QUANTITY.finditer(line.text):
+            if _STILL.search(match.group("label")):
+                continue
+            if not match.group("unit") and not _ABOUT_MEMORY.search(match.group("label")):
+                continue
+            value = _value(match)
+            template = _DIGITS.sub("0", line.text[: match.start("number")])[-80:]
+            if _FALLING.search(match.group("label")):
+                value = -value
+            series[template].append((line, value))
     return [growth for points in series.values() if (growth := _growth(points))]
 
 
+def _value(match: re.Match[str]) -> float:
+    unit = (match.group("unit") or "").lower()
+    value = float(match.group("number").replace(",", ""))
+    return value if unit in ("", "%", "bytes") else value * _UNITS[unit[0]]
+
+
 def _growth(points: list[tuple[Line, float]]) -> PrintedGrowth | None:
-    """Growth that went on to the end: most pairs rise, and the last third is above the middle."""
+    """Growth that went on to the end: most steps rise, and the last third is above the middle.
+
+    How much is enough depends on how much was printed: over a few lines only growth of some per
+    cent says anything, over dozens a steady creep does too.
+    """
     if len(points) < 4:
         return None
     points = points[-400:]
     values = [value for _, value in points]
-    rises = sum(b > a for a, b in zip(values, values[1:], strict=False))
+    pairs = [(a, b) for a, b in itertools.pairwise(values) if a != b]
+    if not pairs:
+        return None
+    rises = sum(b > a for a, b in pairs) / len(pairs)
     third = max(1, len(values) // 3)
     middle = values[third:-third] or values[:1]
     late = sum(values[-third:]) / third
-    if rises < 0.6 * (len(values) - 1) or values[-1] < 1.04 * values[0]:
+    size = abs(values[0]) or 1.0
+    gain = (values[-1] - values[0]) / size
+    enough = 0.04 if values[0] > 0 else 0.004  # of what is available little goes per step
+    is_steady = rises >= 0.9 and len(pairs) >= 6
+    if rises < 0.6 or gain < (0.001 if is_steady else enough):
         return None
-    if late < 1.004 * (sum(middle) / len(middle)):
+    if late - sum(middle) / len(middle) < 0.1 * gain * size:
         return None
     first, last = points[0][0], points[-1][0]
-    return PrintedGrowth(first, last, len(points), values[0], values[-1], "bytes")
+    return PrintedGrowth(first, last, len(points), abs(values[0]), abs(values[-1]), "bytes")

@@ -20,7 +20,8 @@ _GDB = re.compile(
 )
 _FROM = re.compile(r"\s+from (?P<library>\S+\.(?:so[\d.]*|dylib))")
 _LLDB = re.compile(
-    r"\s*(?:\* )?(?:frame )?#(?P<n>\d+):? +(?:0x[0-9a-f]+ )?(?P<library>[\w.+-]+)`(?P<function>[^\n]+?)(?: \+ \d+)?$"
+    r"\s*(?:\* )?(?:frame )?#(?P<n>\d+):? +(?:0x[0-9a-f]+ )?(?P<library>[\w.+-]+)`"
+    r"(?P<function>[^\n]+?)(?: \+ \d+)?$"
 )
 _GLIBC = re.compile(
     r"(?P<library>/?[^\s(]+)\((?P<function>[^)+]*)(?:\+0x[0-9a-f]+)?\) ?\[0x[0-9a-f]+\]"
@@ -28,12 +29,14 @@ _GLIBC = re.compile(
 _APPLE = re.compile(
     r"(?P<n>\d+)\s+(?P<library>[\w.+-]+)\s+0x[0-9a-f]{8,} (?P<function>\S.*?)(?: \+ \d+)?$"
 )
+_FRAME_NUMBER = re.compile(r"\s*(?:\* )?(?:frame )?#(\d+)")
 _FAULTHANDLER = re.compile(r"(?:Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\)")
 _PY_FRAME = re.compile(r"\s+File \"(?P<file>[^\"]+)\", line (?P<line>\d+),? in (?P<function>\S+)")
 _FATAL = re.compile(r"Fatal Python error: (?P<fatal>.+)|Windows fatal exception: (?P<windows>.+)")
 _PYSPY = re.compile(r"Thread .*\((?:idle|active|active\+gil)\)|Thread \((?:idle|active)[^)]*\)")
 _PYSPY_FRAME = re.compile(r"\s+(?P<function>[\w<>.]+) \((?P<file>[^()]+):(?P<line>\d+)\)")
 REPEATS = 25  # the same function this often in what was pasted: a recursion
+DEEP = 400  # a frame of this number: a recursion, however little of it was pasted
 
 
 @dataclass
@@ -42,6 +45,7 @@ class NativeStack:
     tool: str  # debugger, glibc, crash-report, faulthandler, py-spy
     frames: list[tuple[str, str]] = field(default_factory=list)
     fatal: str = ""
+    deepest: int = 0  # the highest frame number
 
     @property
     def library(self) -> str:
@@ -54,6 +58,8 @@ class NativeStack:
 
     @property
     def is_recursion(self) -> bool:
+        if self.deepest >= DEEP:
+            return True
         counts = Counter(function for _, function in self.frames if function not in ("", "??"))
         return bool(counts) and counts.most_common(1)[0][1] >= REPEATS
 
@@ -92,6 +98,8 @@ def find_native_stacks(lines: Sequence[Line]) -> list[NativeStack]:
             current = NativeStack(line, tool, fatal=fatal)
             found.append(current)
         current.frames.append((library, function))
+        if number := _FRAME_NUMBER.match(text):
+            current.deepest = max(current.deepest, int(number.group(1)))
         quiet = 0
     return [stack for stack in found if stack.frames or stack.fatal]
 

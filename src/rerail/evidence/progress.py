@@ -16,8 +16,8 @@ from rerail.evidence.lines import Line
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+|nan|inf(?:inity)?)"
 _STEP = re.compile(
-    r"(?<![\w/])(?:global[_ ]?step|steps?|iter(?:ation)?s?|batch(?:es)?|it|i)\b\"?'?\s*[:=#\[(]*\s*(\d+)"
-    r"(?:\s*(?:/|of)\s*(\d+))?(?![\d.]*\s*(?:[kKMGT]i?B\b|%))",
+    r"(?<![\w/])(?:global[_ ]?step|steps?|iter(?:ation)?s?|batch(?:es)?|it|i)\b\"?'?"
+    r"\s*[:=#\[(]*\s*(\d+)(?:\s*(?:/|of)\s*(\d+))?(?![\d.]*\s*(?:[kKMGT]i?B\b|%))",
     re.IGNORECASE,
 )
 _EPOCH = re.compile(
@@ -27,8 +27,10 @@ _BAR = re.compile(
     r"(\d+)/(\d+) ?(?:\[\d+:\d\d|\[[=>.]{5,}\]|\S{0,3} ?\d+:\d\d:\d\d)|[━╸╺]+\s+(\d+)/(\d+)"
 )
 _LOSS = re.compile(
-    rf"(?<![A-Za-z])((?:train|training|val|valid|validation|total|avg|mean|running|dice|ce|step|batch)?"
-    rf"[-_ /.]?(?:loss|objective|nll|perplexity|ppl))\"?'?(?:\s*\([a-z]+\))?\s*[:=|]?\s*'?({_NUMBER})(?![\w])",
+    r"(?<![A-Za-z])"
+    r"((?:train|training|val|valid|validation|total|avg|mean|running|dice|ce|step|batch)?"
+    r"[-_ /.]?(?:loss|objective|nll|perplexity|ppl))"
+    rf"\"?'?(?:\s*\([a-z]+\))?\s*[:=|]?\s*'?({_NUMBER})(?![\w])",
     re.IGNORECASE,
 )
 _GRADIENT = re.compile(
@@ -39,19 +41,25 @@ _PHASE = re.compile(
     re.IGNORECASE,
 )
 _TROUBLE = re.compile(r"error|exception|traceback|fatal|failed|abort|warn", re.IGNORECASE)
+_WORK = (
+    r"(?:training|train|fine-?tuning|pre-?training|run|job|everything|all|fit|optimi[sz]ation"
+    r"|experiment)"
+)
 _FINISHED = re.compile(
-    r"(?i)^\W*(?:\[?(?:info|epoch \d+)\]?\W*)?(?:(?:the |your |all )?(?:training|train|fine-?tuning|pre-?training|run|job|everything|all|fit|optimi[sz]ation|experiment)"
-    r"(?: is| was| has| run)? (?:completed?|finished|done|ended|succeeded|complete)\b(?!.*(?:epoch|step) \d+ (?:of|/))"
-    r"|finished (?:training|train|run|fine-?tuning|all)\b|all done\b|done[.!]*$|completed successfully"
-    r"|training (?:completed|finished)|`?Trainer\.fit`? stopped: `?max_(?:epochs|steps)"
+    rf"(?i)^\W*(?:\[?(?:info|epoch \d+)\]?\W*)?(?:(?:the |your |all )?{_WORK}"
+    r"(?: is| was| has| run)? (?:completed?|finished|done|ended|succeeded|complete)\b"
+    r"(?!.*(?:epoch|step) \d+ (?:of|/))"
+    r"|finished (?:training|train|run|fine-?tuning|all)\b|all done\b|done[.!]*$"
+    r"|completed successfully|`?Trainer\.fit`? stopped: `?max_(?:epochs|steps)"
     r"|(?:final|last) (?:model|weights|checkpoint) (?:was )?saved|best model saved|model saved to"
-    r"|saved? (?:the )?final (?:model|checkpoint)|successfully (?:finished|completed)|exit(?:ed with)? (?:code|status) 0$"
-    r"|'?train_runtime'?)"
-    r"|train_runtime'?: |training complete in|total training time|optimi[sz]ation finished|^\W*goodbye|finished successfully"
+    r"|saved? (?:the )?final (?:model|checkpoint)|successfully (?:finished|completed))"
+    r"|train_runtime'?: |training complete in|total training time|^\W*goodbye"
+    r"|optimi[sz]ation finished|finished successfully"
     r"|training (?:has )?(?:finished|completed)(?: successfully)?\W*(?:in|after|,|$)"
 )
 _NOT_FINISHED = re.compile(
-    r"(?i)\bnot |fail|error|abort|interrupt|killed|unexpected|before|terminated|with exit code [1-9]"
+    r"(?i)\bnot |fail|error|abort|interrupt|killed|unexpected|before|terminated"
+    r"|with exit code [1-9]"
 )
 
 

@@ -52,7 +52,7 @@ def find_first(troubles: Sequence[Trouble]) -> FirstFailure | None:
     has_stamps = all(trouble.stamp is not None for trouble in pool)
     first = min(
         pool,
-        key=lambda one: (one.stamp if has_stamps else 0.0, one.position),  # type: ignore[return-value,arg-type]
+        key=lambda one: (one.stamp if has_stamps else 0.0, one.position),
     )
     others = tuple(sorted(who for who in first_of if who != first.who))
     return FirstFailure(

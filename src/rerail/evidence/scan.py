@@ -79,7 +79,7 @@ _ODD_BYTES = bytes(byte for byte in range(32) if byte not in b"\t\n\r\x0b\x0c\x0
 
 
 def decode(raw: bytes) -> str:
-    if raw.startswith(b"\xff\xfe") or raw.startswith(b"\xfe\xff"):
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         return raw.decode("utf-16", "replace")
     return raw.decode("utf-8", "replace")
 
