@@ -61,7 +61,7 @@ def command(run: str, target: Path | None, dry_run: bool, home: Path | None, as_
     else:
         click.echo("Nothing had to be masked.")
     if size is None:
-        click.echo(f"Nothing was written; without --dry-run it would be {path}.")
+        click.echo(f"Nothing was written. Without --dry-run: {path}")
     else:
         click.echo(f"Wrote {path} ({_size(size)}) about run {folder.id}.")
     return 0
