@@ -140,10 +140,9 @@ _FORMS = [
         rf"[^.\n]{{0,20}} (?:by|with|of|due to) (?:signal )?(?P<sig>{_SIG})\b",
     ),
 ]
-_WORTH = re.compile(
-    r"signal|kill|terminat|segm|segf|abort|bus error|illegal|floating|hangup|interrupt|trap|exit"
-    r"|^rc|status|died|Fatal Python|fatal exception|EXC_|\*\*\* SIG|(?:SIG[A-Z]{3,4})",
-    re.IGNORECASE,
+_WORTH = (
+    *("signal", "kill", "terminat", "segm", "segf", "abort", "bus error", "illegal", "floating"),
+    *("hangup", "interrupt", "trap", "exit", "rc", "status", "died", "fatal", "exc_", "sig"),
 )
 _RANK = re.compile(r"(?:local_rank|rank)\s*[:=]?\s*(\d+)", re.IGNORECASE)
 
@@ -151,7 +150,10 @@ _RANK = re.compile(r"(?:local_rank|rank)\s*[:=]?\s*(\d+)", re.IGNORECASE)
 def find_exits(lines: Iterable[Line]) -> list[ExitLine]:
     found = []
     for line in lines:
-        if len(line.text) < 3000 and _WORTH.search(line.text) and (one := read_exit(line)):
+        if len(line.text) > 3000:
+            continue
+        lowered = line.text.lower()
+        if any(word in lowered for word in _WORTH) and (one := read_exit(line)):
             found.append(one)
     return found
 

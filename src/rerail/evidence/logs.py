@@ -33,6 +33,8 @@ from rerail.evidence.signatures import SignatureMatch, match_signatures
 from rerail.evidence.tracebacks import TracebackText, find_tracebacks
 from rerail.records import Evidence, Observation, Outcome
 
+TELLING = 3.5  # weight from which a signature's words are searched for all over a large log
+SHORTEST_WORD = 6
 SHOWN = 320  # characters of a line that an observation quotes
 _KEPT_OF_SIGNATURE = 3
 _KEPT_EXITS = 24
@@ -50,12 +52,16 @@ class TextEvidence:
 
 
 def search_words(catalogue: Catalogue) -> list[str]:
-    """The words by which telling lines of a large log are found."""
+    """The words by which telling lines of a large log are found.
+
+    Those of signatures that say something by themselves; a hint is worth reading only near the
+    end, which is read whole.
+    """
     words = {"traceback (most recent call last)", "exit code", "exitcode"}
     for cause in catalogue:
         for signature in cause.signatures:
-            if signature.where == "line":
-                words.update(signature.literals)
+            if signature.where == "line" and signature.weight >= TELLING:
+                words.update(word for word in signature.literals if len(word) >= SHORTEST_WORD)
     return sorted(words)
 
 

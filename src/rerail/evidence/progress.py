@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 from rerail.evidence.lines import Line
 
+LINES_READ = 2000  # at a time, from the end
+
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+|nan|inf(?:inity)?)"
 _STEP = re.compile(
     r"(?<![\w/])(?:global[_ ]?step|steps?|iter(?:ation)?s?|batch(?:es)?|it|i)\b\"?'?"
@@ -40,6 +42,8 @@ _PHASE = re.compile(
     r"^\W*(train(?:ing)?|val(?:id(?:ation|ating)?)?|eval(?:uat(?:ion|ing|e))?|test(?:ing)?|mining|saving)\b",
     re.IGNORECASE,
 )
+_STEP_WORDS = ("step", "iter", "batch", "it ", "it:", "it=", "i ", "i:", "i=")
+_LOSS_WORDS = ("loss", "objective", "nll", "perplexity", "ppl")
 _TROUBLE = re.compile(r"error|exception|traceback|fatal|failed|abort|warn", re.IGNORECASE)
 _WORK = (
     r"(?:training|train|fine-?tuning|pre-?training|run|job|everything|all|fit|optimi[sz]ation"
@@ -81,16 +85,13 @@ class ProgressPoint:
 def read_progress(line: Line) -> ProgressPoint | None:
     """The progress that a line states, or None."""
     text = line.text
-    if len(text) > 2000 or not any(char.isdigit() for char in text):
-        if "nan" not in text.lower() and "inf" not in text.lower():
-            return None
-        if len(text) > 2000:
-            return None
+    if len(text) > 2000:
+        return None
     lowered = text.lower()
     bar = _BAR.search(text) if "/" in text else None
-    step = _STEP.search(text) if any(w in lowered for w in ("step", "it", "batch", "i ")) else None
+    step = _STEP.search(text) if any(word in lowered for word in _STEP_WORDS) else None
     epoch = _EPOCH.search(text) if "epoch" in lowered else None
-    losses = _LOSS.findall(text) if "oss" in lowered or "ppl" in lowered or "nll" in lowered else []
+    losses = _LOSS.findall(text) if any(word in lowered for word in _LOSS_WORDS) else []
     gradient = _GRADIENT.search(text) if "grad" in lowered else None
     if not (bar or step or epoch or losses or gradient) or _TROUBLE.search(text[:400]):
         return None
@@ -119,8 +120,15 @@ def _loss(losses: list[tuple[str, str]]) -> float | None:
     return float(losses[0][1]) if losses else None
 
 
-def find_progress(lines: Iterable[Line]) -> list[ProgressPoint]:
-    return [point for line in lines if (point := read_progress(line))]
+def find_progress(lines: Sequence[Line]) -> list[ProgressPoint]:
+    """The points of the last lines, and of as many before them as it takes to find some."""
+    end = len(lines)
+    while end > 0:
+        start = max(0, end - LINES_READ)
+        if points := [point for line in lines[start:end] if (point := read_progress(line))]:
+            return points
+        end = start
+    return []
 
 
 def find_finish(lines: Iterable[Line]) -> list[Line]:

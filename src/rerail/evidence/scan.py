@@ -20,12 +20,14 @@ from rerail.errors import UnreadableInput
 
 WHOLE_BYTES = 4 << 20
 HEAD_BYTES = 64 << 10
-TAIL_BYTES = 1 << 20
+TAIL_BYTES = 512 << 10
 BLOCK_BYTES = 8 << 20
 BEFORE_BYTES = 4 << 10  # kept before a hit: the frames that led to it
 AFTER_BYTES = 12 << 10  # kept after a hit: the rest of its traceback
 KEPT_BYTES = 8 << 20  # all stretches together
-CHATTER = 40  # hits after which a word counts as chatter
+CHATTER = 20  # hits after which a word counts as chatter
+FULL_HITS = 3  # of a word; around the later ones less is kept
+LATER_BYTES = 1 << 10
 LONGEST_LINE_BYTES = 64 << 20  # a longer one is no log
 
 
@@ -95,7 +97,7 @@ class _WordFinder:
     """Finds the next hit of any word; loses words that turn out to be chatter."""
 
     def __init__(self, words: Iterable[str]) -> None:
-        self._words = {word.encode() for word in words if len(word) >= 5}
+        self._words = {word.encode() for word in words}
         self._seen: Counter[bytes] = Counter()
         self._compile()
 
@@ -106,15 +108,16 @@ class _WordFinder:
         )
         self._pattern = _compiled(alternatives) if alternatives else None
 
-    def hits(self, block: bytes) -> list[tuple[int, int]]:
-        found: list[tuple[int, int]] = []
+    def hits(self, block: bytes) -> list[tuple[int, int, bool]]:
+        """(start, end, whether it is one of the first of its word)."""
+        found: list[tuple[int, int, bool]] = []
         at = 0
         while self._pattern is not None and (match := self._pattern.search(block, at)):
             start, end = match.span()
-            found.append((start, end))
             at = end
             word = re.sub(rb"\s+", b" ", block[start:end].lower())
             self._seen[word] += 1
+            found.append((start, end, self._seen[word] <= FULL_HITS))
             if self._seen[word] == CHATTER:
                 self._words.discard(word)
                 self._compile()
@@ -170,7 +173,7 @@ class _Keeper:
         self._tail = b""
         self._pending_after = 0
 
-    def add_block(self, whole: bytes, offset: int, hits: list[tuple[int, int]]) -> None:
+    def add_block(self, whole: bytes, offset: int, hits: list[tuple[int, int, bool]]) -> None:
         carried = self._seen_bytes - offset
         line_at_start = self._newlines_before - whole.count(b"\n", 0, carried)
         at, line = 0, line_at_start
@@ -182,7 +185,8 @@ class _Keeper:
             self._stretches.append((offset + begin, line + 1, whole[begin:end]))
             self._kept_bytes += end - begin
         self._pending_after = max(
-            (AFTER_BYTES - (len(whole) - end) for _, end in hits[-1:]), default=0
+            (AFTER_BYTES - (len(whole) - end) for _, end, is_early in hits[-1:] if is_early),
+            default=0,
         )
         self._newlines_before += whole.count(b"\n", carried)
         self._seen_bytes = offset + len(whole)
@@ -214,14 +218,15 @@ def _joined(parts: list[tuple[int, int, bytes]]) -> list[tuple[int, bytes]]:
 
 
 def _merged(
-    hits: list[tuple[int, int]], length: int, carried: int, pending_after: int
+    hits: list[tuple[int, int, bool]], length: int, carried: int, pending_after: int
 ) -> list[tuple[int, int]]:
     """Stretches around the hits, joined where they touch."""
     stretches: list[tuple[int, int]] = []
     if pending_after > 0:
         stretches.append((carried, min(length, carried + pending_after)))
-    for start, end in hits:
-        begin, finish = max(0, start - BEFORE_BYTES), min(length, end + AFTER_BYTES)
+    for start, end, is_early in hits:
+        before, after = (BEFORE_BYTES, AFTER_BYTES) if is_early else (LATER_BYTES, LATER_BYTES)
+        begin, finish = max(0, start - before), min(length, end + after)
         if stretches and begin <= stretches[-1][1]:
             stretches[-1] = (stretches[-1][0], max(finish, stretches[-1][1]))
         else:

@@ -21,6 +21,7 @@ from rerail.evidence.tracebacks import TracebackText
 
 MOST_MATCHES = 40  # of one signature in one log
 TAIL_LINES = 60
+_WORD = re.compile(r"[^\W\d]\w*")
 _WRAPPED_BYTES = 256 << 10  # up to this size, messages cut by line breaks are looked for too
 
 
@@ -41,6 +42,11 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(spaced(pattern), re.MULTILINE)
 
 
+@functools.cache
+def _parts(literal: str) -> tuple[str, ...]:
+    return tuple(_WORD.findall(literal))
+
+
 class _Text:
     """All lines as one string, with the way back from an offset to the line."""
 
@@ -53,9 +59,15 @@ class _Text:
         self.flat = ""
         if len(self.text) <= _WRAPPED_BYTES:
             self.flat = " ".join(self.lower.split())
+        # Logs repeat themselves: their different words are few, and a literal whose parts are not
+        # among them need not be looked for in the whole text.
+        self._words = "\n".join(set(_WORD.findall(self.lower)))
         self._starts = [0]
         for line in lines:
             self._starts.append(self._starts[-1] + len(line.text) + 1)
+
+    def may_contain(self, literal: str) -> bool:
+        return all(part in self._words for part in _parts(literal))
 
     def index_at(self, offset: int) -> int:
         return min(bisect.bisect_right(self._starts, offset) - 1, len(self.lines) - 1)
@@ -109,7 +121,8 @@ def _spans(signature: Signature, text: _Text) -> Iterator[re.Match[str]]:
         return
     pattern: re.Pattern[str] | None = None
     is_unwrapped = False
-    for literal in signature.literals:
+    literals = [literal for literal in signature.literals if text.may_contain(literal)]
+    for literal in literals:
         at = text.lower.find(literal)
         tries = 0
         while at >= 0 and tries < 4 * MOST_MATCHES:
@@ -120,7 +133,7 @@ def _spans(signature: Signature, text: _Text) -> Iterator[re.Match[str]]:
             if match := pattern.search(text.text, start, end):
                 yield match
             at = text.lower.find(literal, max(at + 1, text.window(at)[1] - 1 if match else at + 1))
-    if not is_unwrapped and any(literal in text.flat for literal in signature.literals):
+    if not is_unwrapped and any(literal in text.flat for literal in literals):
         yield from _compiled(signature.pattern).finditer(text.text)
 
 
