@@ -93,7 +93,6 @@ def test_an_oom_kill_is_told(group: Path) -> None:
     limit = limit_of(after, group)
     assert limit.limit_bytes == LIMIT
     assert limit.oom_kills == 1
-    assert limit.fail_count > 0
     assert limit.peak_bytes is not None
     assert limit.peak_bytes > 0.9 * LIMIT
 
@@ -334,7 +333,8 @@ def test_a_kill_of_the_whole_machine_names_no_group() -> None:
 
 def test_bystanders_of_a_kill_are_left_out() -> None:
     kept = [line for line in OOM_REPORT.splitlines() if kernel_log.is_relevant(line)]
-    assert not any(line.startswith("[   4711]") for line in kept)
+    assert not any(line.startswith("[ ") for line in kept)
+    assert not kernel_log.is_relevant(" oom_kill_process.cold+0x8/0x8a")
     assert any("Killed process" in line for line in kept)
 
 

@@ -17,7 +17,7 @@ MOST_LINES = 400
 MOST_BYTES_READ = 16 << 20
 
 # What a dead training run is told from. The table of every task that the kernel prints before
-# an OOM kill is left out: it can be a thousand lines and names bystanders.
+# an OOM kill is left out, it can be a thousand lines and names bystanders; so is its own stack.
 _RELEVANT = re.compile(
     r"oom|out of memory|killed process|memory: usage|memory\+swap: usage|memory cgroup stats"
     r"|segfault|general protection|traps:|trap |invalid opcode|divide error|bad page"
@@ -27,11 +27,13 @@ _RELEVANT = re.compile(
     r"|cgroup: fork rejected|thermal|sigbus|core dump|page allocation failure",
     re.IGNORECASE,
 )
-_TASK_TABLE = re.compile(r"^\[\s*\d+\]\s+\d+\s+\d+\s")
+_TABLE_OR_STACK = re.compile(
+    r"^\[\s*(?:pid|\d+)\s*\]\s+(?:uid|\d+)\s|^\s*\??\s*\S+\+0x[0-9a-f]+/0x"
+)
 
 
 def is_relevant(line: str) -> bool:
-    return bool(_RELEVANT.search(line)) and not _TASK_TABLE.match(line)
+    return bool(_RELEVANT.search(line)) and not _TABLE_OR_STACK.match(line)
 
 
 def parse_kmsg(record: bytes) -> tuple[float, str] | None:

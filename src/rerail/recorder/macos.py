@@ -71,7 +71,8 @@ def _documents(text: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
 
 def _frames(thread: dict[str, Any], images: list[Any]) -> list[dict[str, Any]]:
     frames: list[dict[str, Any]] = []
-    for frame in thread.get("frames") or []:
+    listed = thread.get("frames")
+    for frame in listed if isinstance(listed, list) else []:
         if not isinstance(frame, dict):
             continue
         index = frame.get("imageIndex")

@@ -14,6 +14,8 @@ import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+from rerail.recorder.secret_shapes import SHAPES
+
 MASK = "***"
 
 # A name is made of words; these words make its value a secret.
@@ -81,79 +83,38 @@ _HARMLESS_NAMES = re.compile(
     r"|(PAD|EOS|BOS|UNK|SEP|CLS|MASK|SPECIAL)_TOKENS?$)",
     re.IGNORECASE,
 )
-# Where a name is a secret's but points to a file, the path is worth keeping.
-_PATH_NAMES = re.compile(r"(_|^)(FILE|PATH|DIR|SOCK|HOME)$", re.IGNORECASE)
+# Where a name is a secret's but points to a file, the path is worth keeping. A path has two parts
+# at the least and none of the signs of base64: a random secret may well begin with a slash.
+_PATH_NAMES = re.compile(r"(_|^)(FILE|PATH|DIR|SOCK|HOME|CREDENTIALS|NETRC)$", re.IGNORECASE)
+_PATH = re.compile(r"^(~|\.{1,2})?(/[\w.@ -]{1,64}){2,}/?$")
 _HARMLESS_VALUES = re.compile(
     r"^(|0|1|true|false|yes|no|on|off|none|null|auto|disabled|enabled|-?\d{1,9}(\.\d+)?)$",
     re.IGNORECASE,
 )
 
-# (what it is, pattern). Group 1, where there is one, is what stays in front of the mask.
-_SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = (
-    (
-        "private key",
-        re.compile(
-            r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)",
-            re.DOTALL,
-        ),
-    ),
-    ("JSON web token", re.compile(r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*")),
-    (
-        "password in a URL",
-        re.compile(r"\b([A-Za-z][A-Za-z0-9+.-]{1,30}://)[^\s/@:\"'<>*]*:[^\s/@\"'<>]+(?=@)"),
-    ),
-    ("token in a URL", re.compile(r"\b(https?://)[A-Za-z0-9_-]{20,}(?=@)")),
-    (
-        "signature in a URL",
-        re.compile(
-            r"([?&](?:X-Amz-(?:Signature|Credential|Security-Token)|sig|Signature|access_token"
-            r"|token|api_key|apikey|key|password|secret)=)[^&\s\"'<>*]{6,}",
-            re.IGNORECASE,
-        ),
-    ),
-    ("AWS key id", re.compile(r"\b(?:AKIA|ASIA|AGPA|AIDA|AROA|AIPA|ANPA|ANVA)[A-Z0-9]{16}\b")),
-    ("GitHub token", re.compile(r"\b(?:gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{22,})")),
-    ("GitLab token", re.compile(r"\bgl(?:pat|rt|dt|cbt|ptt|soat)-[\w-]{20,}")),
-    ("Hugging Face token", re.compile(r"\b(?:hf|api_org)_[A-Za-z0-9]{20,}")),
-    ("API key", re.compile(r"\bsk-(?:proj-|ant-|or-|svcacct-|admin-)?[A-Za-z0-9_-]{20,}")),
-    ("Stripe key", re.compile(r"\b[rsp]k_(?:live|test)_[A-Za-z0-9]{16,}")),
-    ("Slack token", re.compile(r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}")),
-    (
-        "Slack webhook",
-        re.compile(r"(https://hooks\.slack\.com/(?:services|workflows)/)[\w/]{10,}"),
-    ),
-    ("Google key", re.compile(r"\bAIza[\w-]{35}")),
-    ("Google token", re.compile(r"\bya29\.[\w-]{20,}")),
-    ("npm token", re.compile(r"\bnpm_[A-Za-z0-9]{36}")),
-    ("PyPI token", re.compile(r"\bpypi-[\w-]{50,}")),
-    ("W&B key", re.compile(r"\b(?:local|wandb_v\d)-?_?[A-Za-z0-9_]{40,}\b")),
-    ("Neptune or Comet token", re.compile(r"\beyJhcGlfYWRkcmVzcyI6[\w=/+-]{10,}")),
-    (
-        "authorization header",
-        re.compile(
-            r"\b((?:authorization|proxy-authorization)['\"]?\s*[:=]\s*['\"]?(?:bearer|basic|token)\s+)"
-            r"[^\s'\"*]{6,}",
-            re.IGNORECASE,
-        ),
-    ),
-    ("bearer token", re.compile(r"\b(bearer\s+)[\w.~+/=-]{16,}", re.IGNORECASE)),
-    (
-        "account key",
-        re.compile(
-            r"\b((?:AccountKey|SharedAccessKey|Password|Pwd)=)[^;\s\"'*]{4,}", re.IGNORECASE
-        ),
-    ),
-)
-# NAME=value, "name": "value" and --name value inside any text. Quoted values may hold spaces.
-_ASSIGNMENT = re.compile(
-    r"(?P<lead>(?:^|(?<=[\s,;{(\[?&'\"]))--?|(?:^|(?<=[\s,;{(\[?&'\"])))"
-    r"(?P<name>[A-Za-z][\w.-]{1,60})"
-    r"(?P<link>['\"]?\s*(?:=|:)\s*)"
-    r"(?P<value>'[^'\n]*'|\"[^\"\n]*\"|[^\s,;&'\"})\]]+)",
+# NAME=value, then "name": "value", then --name value, inside any text. Quoted values may hold
+# spaces. One after the other, because in `client: key=…` the colon would hide what follows.
+_VALUE = r"""(?P<value>'[^'\n]*'|"[^"\n]*"|[^\s,;&'"})\]]+)"""
+_BEFORE = r"""(?:^|(?<=[\s,;{(\[?&'"]))"""
+
+
+def _assignment(sign: str) -> re.Pattern[str]:
+    return re.compile(
+        rf"(?P<lead>{_BEFORE}-{{0,2}})(?P<name>[A-Za-z][\w.-]{{1,60}})"
+        rf"(?P<link>['\"]?\s*{sign}\s*){_VALUE}",
+        re.MULTILINE,
+    )
+
+
+_FLAG_AND_VALUE = re.compile(
+    rf"(?P<lead>(?:^|(?<=\s))--?)(?P<name>[A-Za-z][\w-]{{1,60}})(?P<link>\s+)(?!-){_VALUE}",
     re.MULTILINE,
 )
-_FLAG_AND_VALUE = re.compile(
-    r"(?P<lead>(?:^|\s)--?)(?P<name>[A-Za-z][\w-]{1,60})(?P<link>\s+)(?P<value>[^\s-]\S*)"
+_ASSIGNMENTS = (_assignment("="), _assignment(":"), _FLAG_AND_VALUE)
+# Most lines of a log hold none of these: this is what makes a long text affordable.
+_MAY_NAME_A_SECRET = re.compile(
+    "|".join(sorted({*_SECRET_WORDS, "key", "pass", "pat", "session", "client", "url", "string"})),
+    re.IGNORECASE,
 )
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
@@ -180,7 +141,7 @@ def _is_harmless_value(value: str) -> bool:
 
 
 def _looks_like_a_path(value: str) -> bool:
-    return value.startswith(("/", "~/", "./", "../")) and "\n" not in value
+    return bool(_PATH.match(value))
 
 
 def _entropy_bits(value: str) -> float:
@@ -191,12 +152,9 @@ def _entropy_bits(value: str) -> float:
 
 def _mask_value(name: str, value: str) -> tuple[str, str | None]:
     """The value to write, and what was masked in it."""
-    if names_a_secret(name) and not _is_harmless_value(value):
-        is_path = _looks_like_a_path(value) and (
-            _PATH_NAMES.search(name) or _entropy_bits(value) < 4.5
-        )
-        if not is_path:
-            return f"{MASK} ({len(value)} characters)", "value of " + name
+    is_file = _looks_like_a_path(value) and _PATH_NAMES.search(name)
+    if names_a_secret(name) and not is_file and not _is_harmless_value(value):
+        return f"{MASK} ({len(value)} characters)", "value of " + name
     masked, what = mask_shapes(value)
     return masked, what[0] if what else None
 
@@ -204,13 +162,16 @@ def _mask_value(name: str, value: str) -> tuple[str, str | None]:
 def mask_shapes(text: str) -> tuple[str, list[str]]:
     """Replace what has the shape of a secret, whatever it is called."""
     found: list[str] = []
-    for what, pattern in _SHAPES:
+    lowered = text.lower()
+    for shape in SHAPES:
+        if not any(hint in lowered for hint in shape.hints):
+            continue
 
-        def replace(match: re.Match[str], what: str = what) -> str:
+        def replace(match: re.Match[str], what: str = shape.what) -> str:
             found.append(what)
             return (match[1] if match.re.groups else "") + MASK
 
-        text = pattern.sub(replace, text)
+        text = shape.pattern.sub(replace, text)
     return text, found
 
 
@@ -223,7 +184,10 @@ def mask_arguments(arguments: Sequence[str]) -> list[str]:
     """A command line with secrets replaced: --token X, --token=X, TOKEN=X and shapes."""
     masked: list[str] = []
     pending: str | None = None
+    before = ""
     for argument in arguments:
+        is_script = bool(re.match(r"^-[a-z]*c$", before))  # sh -c "…": a text, not a value
+        before = argument
         if pending is not None and not argument.startswith("-"):
             masked.append(_mask_value(pending, argument)[0])
             pending = None
@@ -231,7 +195,7 @@ def mask_arguments(arguments: Sequence[str]) -> list[str]:
         pending = None
         name, separator, value = argument.partition("=")
         bare = name.lstrip("-")
-        if separator and re.fullmatch(r"[\w.+-]+", bare) and "\n" not in argument:
+        if separator and not is_script and re.fullmatch(r"[\w.+-]+", bare):
             masked.append(f"{name}={_mask_value(bare, value)[0]}")
             continue
         if argument.startswith("-") and names_a_secret(bare):
@@ -253,9 +217,13 @@ def mask_text(text: str) -> tuple[str, list[str]]:
         found.append("value of " + name)
         return f"{match['lead']}{name}{match['link']}{quote}{MASK}{quote}"
 
-    text = _ASSIGNMENT.sub(replace, text)
-    text = _FLAG_AND_VALUE.sub(replace, text)
-    return text, found
+    lines = text.splitlines(keepends=True)
+    for number, line in enumerate(lines):
+        if _MAY_NAME_A_SECRET.search(line):
+            for pattern in _ASSIGNMENTS:
+                line = pattern.sub(replace, line)
+            lines[number] = line
+    return "".join(lines), found
 
 
 def _is_worth_masking(name: str, value: str) -> bool:

@@ -44,7 +44,7 @@ def _read_metadata(path: Path, stem: str) -> tuple[str, str]:
     name, _, version = stem.partition("-")
     try:
         with path.open("rb") as file:
-            head = file.read(4096).decode(errors="replace")
+            head = file.read(4096).decode(errors="replace").partition("\n\n")[0]
     except OSError:
         return name, version
     found = dict(re.findall(r"^(Name|Version):[ \t]*(\S+)", head, re.MULTILINE))

@@ -79,13 +79,14 @@ def parse_py_spy(text: str) -> list[ThreadStack] | None:
             return None
         native: list[NativeFrame] = []
         python: list[PythonFrame] = []
-        for frame in thread.get("frames") or []:
+        frames = thread.get("frames")
+        for frame in frames if isinstance(frames, list) else []:
             if isinstance(frame, dict):
                 _sort_in(frame, native, python)
         threads.append(
             ThreadStack(
                 thread_id=_number(thread.get("os_thread_id") or thread.get("thread_id")),
-                name=thread.get("thread_name"),
+                name=str(thread["thread_name"]) if thread.get("thread_name") else None,
                 native=native,
                 python=python,
             )
