@@ -1,7 +1,8 @@
 """Names for the frames of a crash: addresses in, functions out.
 
-In: a Crash as the agent wrote it, with addresses and the libraries that were mapped. Out: the
-same with each frame's library, offset and function filled in. Promises: ends within the given
+In: a Crash as the store reads it, with addresses and the libraries that were mapped; a caller's
+frame points into its call, not behind it. Out: the same with each frame's library, offset and
+function filled in. Promises: ends within the given
 time, the crashed thread first; what a stripped library does not tell stays library + offset;
 Python frames are kept as they are; nothing is loaded or run but the C++ demangler of libstdc++.
 """
@@ -33,15 +34,14 @@ def symbolise(crash: Crash, seconds: float = 0.5) -> Crash:
         key=lambda library: library.base or 0,
     )
     threads = [_place(thread, libraries) for thread in crash.threads]
-    names: dict[tuple[str, int, bool], str] = {}
+    names: dict[tuple[str, int], str] = {}
     build_ids: dict[str, str] = {}
     # The crashed thread comes first in the record, and dicts keep order: its libraries first.
-    by_library: dict[str, set[tuple[int, bool]]] = {}
+    by_library: dict[str, set[int]] = {}
     for thread in threads:
-        for position, frame in enumerate(thread.native):
+        for frame in thread.native:
             if frame.library is not None and frame.offset is not None and frame.function is None:
-                wanted = (frame.offset, position > 0)
-                by_library.setdefault(frame.library, set()).add(wanted)
+                by_library.setdefault(frame.library, set()).add(frame.offset)
     for path, wanted_here in by_library.items():
         if time.monotonic() >= deadline:
             break
@@ -50,8 +50,8 @@ def symbolise(crash: Crash, seconds: float = 0.5) -> Crash:
                 build_id = elf.build_id
                 if build_id is not None:
                     build_ids[path] = build_id
-                for place, symbol in _look_up(elf, wanted_here).items():
-                    names[path, place[0], place[1]] = demangle(symbol.name)
+                for offset, symbol in _look_up(elf, wanted_here).items():
+                    names[path, offset] = demangle(symbol.name)
         except NotElf:
             continue
     return replace(
@@ -91,28 +91,22 @@ def _with_offset(frame: NativeFrame, libraries: list[MappedLibrary]) -> NativeFr
     return frame
 
 
-def _look_up(elf: ElfFile, wanted: set[tuple[int, bool]]) -> dict[tuple[int, bool], Symbol]:
-    """Symbols by (file offset, is a return address).
-
-    A return address is the instruction after the call. After a call that never returns, such as
-    abort(), that may already be the next function, so it is looked up one byte earlier.
-    """
-    addresses: dict[tuple[int, bool], int] = {}
-    for offset, is_return in wanted:
-        address = elf.address_of(offset)
-        if address is not None:
-            addresses[(offset, is_return)] = address - is_return
-    found = elf.functions_at(addresses.values())
-    return {place: found[address] for place, address in addresses.items() if address in found}
+def _look_up(elf: ElfFile, offsets: set[int]) -> dict[int, Symbol]:
+    """Symbols by offset in the file."""
+    addresses = {offset: elf.address_of(offset) for offset in offsets}
+    found = elf.functions_at(address for address in addresses.values() if address is not None)
+    return {
+        offset: found[address]
+        for offset, address in addresses.items()
+        if address is not None and address in found
+    }
 
 
-def _name(thread: ThreadStack, names: dict[tuple[str, int, bool], str]) -> ThreadStack:
+def _name(thread: ThreadStack, names: dict[tuple[str, int], str]) -> ThreadStack:
     frames = []
-    for position, frame in enumerate(thread.native):
+    for frame in thread.native:
         if frame.function is None and frame.library is not None and frame.offset is not None:
-            name = names.get((frame.library, frame.offset, position > 0))
-            if name is not None:
-                frame = replace(frame, function=name)
+            frame = replace(frame, function=names.get((frame.library, frame.offset)))
         frames.append(frame)
     return replace(thread, native=frames)
 
@@ -134,15 +128,19 @@ class AddressNamer:
                 self._ranges.append((int(begin, 16), int(end, 16), int(fields[2], 16), fields[5]))
 
     def name(self, addresses: Iterable[int]) -> dict[int, NativeFrame]:
-        """Frames with library and offset, and the function where the library tells it."""
+        """Frames with library and offset, and the function where the library tells it.
+
+        These are return addresses, the instruction after a call. After a call that never returns,
+        such as abort(), that may already be the next function: looked up one byte earlier.
+        """
         frames: dict[int, NativeFrame] = {}
-        by_library: dict[str, set[tuple[int, bool]]] = {}
+        by_library: dict[str, set[int]] = {}
         for address in addresses:
             for begin, end, offset, path in self._ranges:
                 if begin <= address < end:
                     place = address - begin + offset
                     frames[address] = NativeFrame(address, path, place)
-                    by_library.setdefault(path, set()).add((place, True))
+                    by_library.setdefault(path, set()).add(place - 1)
                     break
         for path, wanted in by_library.items():
             if time.monotonic() >= self._deadline:
@@ -150,8 +148,8 @@ class AddressNamer:
             try:
                 with ElfFile(path) as elf:
                     names = {
-                        place: demangle(symbol.name)
-                        for (place, _), symbol in _look_up(elf, wanted).items()
+                        before + 1: demangle(symbol.name)
+                        for before, symbol in _look_up(elf, wanted).items()
                     }
             except NotElf:
                 continue
