@@ -67,7 +67,8 @@ def weigh(evidence: Evidence, catalogue: Catalogue) -> dict[str, Case]:
     first = next((o for o in evidence.observations if o.kind == "failed-first"), None)
     by_kind: dict[str, list[Observation]] = {}
     for observation in evidence.observations:
-        by_kind.setdefault(observation.kind, []).append(observation)
+        if not _is_our_own_doing(observation, evidence):
+            by_kind.setdefault(observation.kind, []).append(observation)
     cases: dict[str, Case] = {}
     for cause in catalogue:
         case = Case(cause)
@@ -76,6 +77,15 @@ def weigh(evidence: Evidence, catalogue: Catalogue) -> dict[str, Case]:
         if case.items:
             cases[cause.id] = case
     return cases
+
+
+def _is_our_own_doing(observation: Observation, evidence: Evidence) -> bool:
+    """Of a run that was ended because it hung, the signals are rerail's and say nothing."""
+    return (
+        evidence.outcome.kind == "hang"
+        and observation.kind in ("death", "outside-signal", "exit-line")
+        and observation.data.get("signal") in ("SIGTERM", "SIGKILL", "SIGINT", "SIGCONT")
+    )
 
 
 def _signatures(case: Case, lines: list[Observation], first: Observation | None) -> None:

@@ -19,14 +19,15 @@ LINES_READ = 2000  # at a time, from the end
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+|nan|inf(?:inity)?)"
 _STEP = re.compile(
     r"(?<![\w/])(?:global[_ ]?step|steps?|iter(?:ation)?s?|batch(?:es)?|it|i)\b\"?'?"
-    r"\s*[:=#\[(]*\s*(\d+)(?:\s*(?:/|of)\s*(\d+))?(?![\d.]*\s*(?:[kKMGT]i?B\b|%))",
+    r"[\s:=#\[(]*(\d+)(?:\s*(?:/|of)\s*(\d+))?(?![\d.]*\s*(?:[kKMGT]i?B\b|%))",
     re.IGNORECASE,
 )
 _EPOCH = re.compile(
-    r"(?<![\w_])epochs?\"?'?\s*[:=#\[(]*\s*(\d+(?:\.\d+)?)(?:\s*/\s*(\d+))?", re.IGNORECASE
+    r"(?<![\w_])epochs?\"?'?[\s:=#\[(]*(\d+(?:\.\d+)?)(?:\s*/\s*(\d+))?", re.IGNORECASE
 )
 _BAR = re.compile(
-    r"(\d+)/(\d+) ?(?:\[\d+:\d\d|\[[=>.]{5,}\]|\S{0,3} ?\d+:\d\d:\d\d)|[━╸╺]+\s+(\d+)/(\d+)"
+    r"(?P<a>\d+)/(?P<of_a>\d+) ?(?:\[\d+:\d\d|\[[=>.]{5,}\]|\S{0,3} ?\d+:\d\d:\d\d)"
+    r"|[━╸╺]+\s+(?P<b>\d+)/(?P<of_b>\d+)|\]\[\s*(?P<c>\d+)/(?P<of_c>\d+)\]"
 )
 _LOSS = re.compile(
     r"(?<![A-Za-z])"
@@ -99,7 +100,7 @@ def read_progress(line: Line) -> ProgressPoint | None:
     if step:
         at, total = int(step.group(1)), int(step.group(2)) if step.group(2) else None
     elif bar:
-        at, total = (int(n) for n in (bar.group(1, 2) if bar.group(1) else bar.group(3, 4)))
+        at, total = (int(number) for number in bar.groups() if number is not None)
     phase = _PHASE.match(text)
     return ProgressPoint(
         line,

@@ -1,0 +1,142 @@
+"""The catalogue: complete, consistent, and right about its own lines."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from rerail.catalogue import SAFETY_ORDER, Cause, load_catalogue
+from rerail.catalogue.loader import COMPILED, cause_files, compile_catalogue, read_table
+from rerail.catalogue.schema import FAMILIES, complaints
+from rerail.diagnosis import diagnose
+from rerail.evidence import observe_text
+from rerail.records import Evidence
+from rerail.report.cause_page import render, render_index
+
+DOCS = Path(__file__).parents[2] / "docs" / "causes"
+CATALOGUE = load_catalogue()
+CAUSES = list(CATALOGUE)
+
+# The public vocabulary: an id that ships is never taken away.
+IDS = set(
+    """
+    host-oom host-alloc-failed host-memory-leak gpu-oom gpu-fragmentation shm-exhausted fd-exhausted
+    thread-limit stack-overflow disk-full openmp-duplicate-runtime threading-layer-conflict
+    fork-after-threads macos-fork-unsafe static-tls-exhausted numpy-abi-mismatch torch-abi-mismatch
+    libstdcxx-too-old missing-shared-library cpu-instruction-missing heap-corruption
+    import-order-conflict native-segfault cuda-illegal-access cuda-device-assert
+    cuda-driver-mismatch cuda-arch-unsupported cuda-after-fork gpu-hardware-fault
+    cuda-library-failed cuda-unavailable mps-failed spawn-main-guard pickle-failed worker-crashed
+    data-corrupt loader-hang collective-timeout collective-mismatch nccl-network-failed
+    rendezvous-failed port-in-use peer-died loss-not-finite checkpoint-corrupt
+    checkpoint-incompatible file-missing permission-denied shape-mismatch dtype-mismatch
+    device-mismatch autograd-misuse index-out-of-range api-changed dependency-missing bad-config
+    python-exception scheduler-stopped terminal-closed user-interrupt network-unavailable
+    """.split()
+)
+
+
+def leading(text: str) -> str | None:
+    found = observe_text(enumerate(text.split("\n"), 1))
+    evidence = Evidence(found.outcome, found.observations, found.facts)
+    candidate = diagnose(evidence, CATALOGUE).leading
+    return candidate.cause.id if candidate else None
+
+
+def test_every_id_of_the_vocabulary_is_there() -> None:
+    assert set(CATALOGUE.causes) == IDS
+
+
+@pytest.mark.parametrize("path", cause_files(), ids=lambda path: path.stem)
+def test_the_file_has_nothing_to_complain_about(path: Path) -> None:
+    assert read_table(path)["id"] == path.stem
+
+
+@pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.id)
+def test_the_cause_is_told_completely(cause: Cause) -> None:
+    assert cause.family in FAMILIES
+    assert len(cause.matches) >= 2
+    assert cause.near_misses
+    assert cause.references
+    assert len(cause.what_happened) > 60 and len(cause.mechanism) > 60
+    assert cause.remedies[0].safety == "safe"
+    order = [SAFETY_ORDER[remedy.safety] for remedy in cause.remedies]
+    assert order == sorted(order)
+    assert set(cause.outranks) <= IDS - {cause.id}
+
+
+@pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.id)
+def test_its_own_lines_are_diagnosed_as_it(cause: Cause) -> None:
+    assert {text: leading(text) for text in cause.matches} == dict.fromkeys(cause.matches, cause.id)
+
+
+@pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.id)
+def test_its_near_misses_are_not(cause: Cause) -> None:
+    assert [text for text in cause.near_misses if leading(text) == cause.id] == []
+
+
+def test_every_own_line_contains_one_of_its_literals() -> None:
+    """The promise on which the search of large logs rests."""
+    for cause in CAUSES:
+        for signature in cause.signatures:
+            for text in cause.matches:
+                if signature.where == "line" and signature.literals:
+                    flat = " ".join(text.lower().split())
+                    has_word = any(literal in flat for literal in signature.literals)
+                    assert has_word or not re.search(signature.pattern, text)
+
+
+def test_no_two_causes_outrank_each_other() -> None:
+    both = [
+        (cause.id, other)
+        for cause in CAUSES
+        for other in cause.outranks
+        if cause.id in CATALOGUE[other].outranks and cause.id < other
+    ]
+    assert both == []
+
+
+def test_the_conflict_of_openmp_runtimes_is_not_cured_by_silencing_it() -> None:
+    remedies = CATALOGUE["openmp-duplicate-runtime"].remedies
+    silencing = [r for r in remedies if any("KMP_DUPLICATE_LIB_OK" in c for c in r.change)]
+    assert [remedy.safety for remedy in silencing] == ["hides-it"]
+    assert "incorrect" in silencing[0].note
+
+
+def test_the_compiled_copy_and_the_pages_are_fresh() -> None:
+    forgotten = "run scripts/compile-catalogue"
+    assert COMPILED.read_text(encoding="utf-8") == compile_catalogue(), forgotten
+    assert (DOCS / "index.md").read_text(encoding="utf-8") == render_index(CATALOGUE) + "\n"
+    pages = {path.stem: path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")}
+    assert {c.id: pages.get(c.id) for c in CAUSES} == {c.id: render(c) + "\n" for c in CAUSES}
+    assert set(pages) == IDS | {"index"}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"id": "other"}, "id: other is not the file's name"),
+        ({"family": "weather"}, "family"),
+        ({"remedy": []}, "remedy: missing"),
+        ({"titel": "x"}, "titel: unknown key"),
+        ({"signature": [{"name": "a", "pattern": "(", "weight": 1}]}, "pattern"),
+        ({"signature": [{"name": "a", "pattern": "x"}]}, "weight missing"),
+        (
+            {"remedy": [{"id": "a", "title": "b", "safety": "hides-it"},
+                        {"id": "c", "title": "d", "safety": "safe"}]},
+            "safe ones come first",
+        ),
+        ({"remedy": [{"id": "a", "title": "b", "safety": "fine"}]}, "safety"),
+    ],
+)  # fmt: skip
+def test_a_faulty_file_is_told_what_is_wrong(change: dict[str, object], said: str) -> None:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    path = next(path for path in cause_files() if path.stem == "port-in-use")
+    table = {**tomllib.loads(path.read_text()), **change}
+    assert any(said in complaint for complaint in complaints(table, "port-in-use"))

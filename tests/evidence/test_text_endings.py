@@ -1,0 +1,178 @@
+"""Exit lines, kernel lines, progress, memory, native stacks and who failed first."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rerail.evidence.exits import find_exits, from_code
+from rerail.evidence.kernel_lines import find_kernel_lines
+from rerail.evidence.lines import Line, to_lines
+from rerail.evidence.memory_text import find_printed_growth, find_shortages
+from rerail.evidence.native_text import find_native_stacks
+from rerail.evidence.progress import find_finish, find_progress, first_nonfinite
+from rerail.evidence.ranks import Trouble, find_first
+from rerail.evidence.resumption import Resumption
+
+
+def lines(text: str) -> list[Line]:
+    return list(to_lines(enumerate(text.split("\n"), 1)))
+
+
+@pytest.mark.parametrize(
+    ("text", "signal", "code"),
+    [
+        ("Killed", "SIGKILL", None),
+        ("**Killed**", "SIGKILL", None),
+        ("Segmentation fault (core dumped)", "SIGSEGV", None),
+        ("Abort trap: 6", "SIGABRT", None),
+        ("run.sh: line 40: 53306 Killed                  python train.py", "SIGKILL", None),
+        ("[1]    31148 abort      python lora.py --train", "SIGABRT", None),
+        ("zsh: segmentation fault  python train.py", "SIGSEGV", None),
+        ("fish: Job 1, 'x' terminated by signal SIGABRT (Abort)", "SIGABRT", None),
+        ("Process finished with exit code 139 (interrupted by signal 11:SIGSEGV)", "SIGSEGV", 139),
+        ("Process finished with exit code -1073741819 (0xC0000005)", "SIGSEGV", -1073741819),
+        ("failed (exitcode: -9) local_rank: 0 (pid:1) of binary: python", "SIGKILL", None),
+        ("  exitcode  : 2 (pid: 13137)", None, 2),
+        ("process 1 terminated with signal SIGABRT", "SIGABRT", None),
+        ("died with <Signals.SIGKILL: 9>.", "SIGKILL", None),
+        ("srun: error: n1: task 3: Killed", "SIGKILL", None),
+        ("      Exit Code:    137", "SIGKILL", 137),
+        ("DataLoader worker (pid 2) is killed by signal: Bus error.", "SIGBUS", None),
+        ('Thread 1 "python3" received signal SIGILL, Illegal instruction.', "SIGILL", None),
+        ("Process 20304 got signal: 1", "SIGHUP", None),
+        ("Fatal Python error: Segmentation fault", "SIGSEGV", None),
+    ],
+)
+def test_what_is_said_of_an_ending(text: str, signal: str | None, code: int | None) -> None:
+    [one] = find_exits(lines(text))
+    assert (one.signal, one.exit_code) == (signal, code)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Killed 3 stale workers from an earlier session, continuing",
+        "The job was killed yesterday, trying again",
+        "segmentation model loaded, 21 classes",
+        "Sending process 2410413 closing signal SIGTERM",
+        "Aborted attempts so far: 0",
+        "status: running",
+    ],
+)
+def test_words_in_a_sentence_are_no_ending(text: str) -> None:
+    assert [e for e in find_exits(lines(text)) if e.signal] == []
+
+
+@given(st.integers(-(2**33), 2**33))
+def test_any_status_has_a_meaning(code: int) -> None:
+    signal, kept = from_code(code)
+    assert signal is not None or kept == code or -64 < code < 0
+
+
+def test_kernel_lines() -> None:
+    text = (
+        "[1.2] Out of memory: Killed process 99 (python) total-vm:1kB, anon-rss:2048kB, x\n"
+        "python[7]: segfault at 8 ip 00007f sp 00007e error 4 in libfaiss.so[7f+1a]\n"
+        "traps: python[8] trap invalid opcode ip:7f1b sp:7ffd error:0 in libx.so[7f+1]\n"
+        "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus."
+    )
+    oom, segfault, trap, xid = find_kernel_lines(lines(text))
+    assert (oom.what, oom.fields["rss_bytes"], oom.fields["scope"]) == (
+        "oom-kill",
+        2 << 20,
+        "machine",
+    )
+    assert (segfault.what, segfault.fields["library"]) == ("segfault", "libfaiss.so")
+    assert (trap.fields["trap"], xid.fields["xid"]) == ("invalid opcode", 79)
+
+
+@pytest.mark.parametrize(
+    ("text", "step", "epoch", "loss"),
+    [
+        ("step 39 loss 0.4213", 39, None, 0.4213),
+        ("{'loss': 0.69, 'learning_rate': 1e-05, 'epoch': 0.5}", None, 0.5, 0.69),
+        ("Epoch 3/10:  20%|## | 375/1881 [3:40:16<18:52:25, 35.55s/it]", 375, 3.0, None),
+        ("Epoch: [1][2000/4682]\tTime 0.499s\tLoss 0.00067 (0.00070)", 2000, 1.0, 0.00067),
+        ("iter 20 loss nan", 20, None, math.nan),
+    ],
+)
+def test_progress(text: str, step: int | None, epoch: float | None, loss: float | None) -> None:
+    [point] = find_progress(lines(text))
+    assert (point.step, point.epoch) == (step, epoch)
+    assert point.loss == loss or (loss is not None and math.isnan(loss) and math.isnan(point.loss))  # type: ignore[arg-type]
+
+
+def test_only_a_loss_that_stays_bad_counts() -> None:
+    points = find_progress(lines("step 1 loss 1.0\nstep 2 loss nan\nstep 3 loss inf"))
+    bad = first_nonfinite(points)
+    assert bad is not None and bad.step == 2
+    assert first_nonfinite(find_progress(lines("step 1 loss nan\nstep 2 loss 0.5"))) is None
+
+
+def test_who_says_that_it_finished() -> None:
+    said = "Training finished\nall done\nTraining complete in 0m 1s\n`Trainer.fit` stopped: `max_epochs=2` reached."
+    assert len(find_finish(lines(said))) == 4
+    assert find_finish(lines("training not finished\nrun finished with exit code 1")) == []
+
+
+def test_a_message_that_progress_follows_was_survived() -> None:
+    text = "step 1 loss 1\nboom\nstep 2 loss 0.9\nstep 3 loss 0.8"
+    survived = Resumption(find_progress(lines(text)), [])
+    assert survived.after(2, is_fatal=True)
+    torn_down = "step 1 loss 1\nboom\nstep 1 loss 1"
+    assert not Resumption(find_progress(lines(torn_down)), []).after(2, is_fatal=True)
+
+
+def test_gpu_memory_is_added_up() -> None:
+    text = (
+        "CUDA out of memory. Tried to allocate 1.12 GiB (GPU 0; 15.90 GiB total capacity; 9.72 GiB "
+        "already allocated; 501.50 MiB free; 14.41 GiB reserved in total by PyTorch)"
+    )
+    [one] = find_shortages(lines(text))
+    assert one.looks_fragmented and one.idle_share is not None and one.idle_share > 0.25
+    [full] = find_shortages(lines("CUDA out of memory. Tried to allocate 2.00 GiB"))
+    assert not full.looks_fragmented
+
+
+def test_growth_is_told_from_a_plateau() -> None:
+    growing = "\n".join(f"epoch {n} rss {1000 + 40 * n} MB" for n in range(8))
+    creeping = "\n".join(f"memory_usage: {801 + n / 10:.3f}" for n in range(20))
+    available = "\n".join(f"RAM available: {190 - 0.2 * n:.2f}GB" for n in range(8))
+    for text in (growing, creeping, available):
+        assert len(find_printed_growth(lines(text))) == 1
+    plateau = "\n".join(f"epoch {n} rss {1500 if n else 900} MB" for n in range(8))
+    wobble = "\n".join(f"step {n} rss {1500 + (n % 2) * 30} MB" for n in range(12))
+    device = "\n".join(f"GPU memory {1000 + 40 * n} MB" for n in range(8))
+    for text in (plateau, wobble, device):
+        assert find_printed_growth(lines(text)) == []
+
+
+def test_native_stacks_name_their_library() -> None:
+    gdb = "#0  0x7f in ?? ()\n#1  0x7f in c10::Log(int) ()\n   from /x/torch/lib/libc10.so\n#2 0x1 in main () from /x/libpython3.so"
+    [stack] = find_native_stacks(lines(gdb))
+    assert stack.library == "libc10.so" and not stack.is_recursion
+    deep = "\n".join(f"#{n} 0x1 in visit () from libtree.so" for n in range(40))
+    assert find_native_stacks(lines(deep))[0].is_recursion
+    lldb = (
+        "  #0  libsystem_pthread`___chkstk_darwin\n  #1  libBNNS.dylib`BNNSGraphContextExecute_v2"
+    )
+    assert find_native_stacks(lines(lldb))[0].library == "libBNNS.dylib"
+
+
+def test_the_first_to_fail_is_found_by_time_else_by_structure() -> None:
+    late = Trouble("rank 0", 1, 20.0, False, "late")
+    early = Trouble("rank 1", 9, 10.0, False, "early")
+    assert find_first([late, early]).who == "rank 1"  # type: ignore[union-attr]
+    echo = Trouble("rank 0", 1, None, True, "Connection closed by peer")
+    own = Trouble("rank 1", 9, None, False, "IndexError")
+    first = find_first([echo, own])
+    assert first is not None and (first.who, first.others, first.by) == (
+        "rank 1",
+        ("rank 0",),
+        "structure",
+    )
+    assert find_first([own]) is None

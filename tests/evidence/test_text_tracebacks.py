@@ -1,0 +1,109 @@
+"""Tracebacks whole and cut, chained, folded, interleaved, and the forms of IPython and pytest."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rerail.evidence.lines import to_lines
+from rerail.evidence.tracebacks import TracebackText, find_tracebacks
+
+PLAIN = """\
+epoch 1
+Traceback (most recent call last):
+  File "train.py", line 31, in <module>
+    main()
+  File "train.py", line 12, in main
+    y = labels[name]
+        ~~~~~~^^^^^^
+KeyError: 'cat'
+"""
+
+
+def found(text: str) -> list[TracebackText]:
+    return find_tracebacks(list(to_lines(enumerate(text.split("\n"), 1))))
+
+
+def test_a_plain_traceback() -> None:
+    [one] = found(PLAIN)
+    assert (one.type, one.message, one.first_line, one.last_line) == ("KeyError", "'cat'", 2, 8)
+    assert one.frames == [("train.py", 31, "<module>"), ("train.py", 12, "main")]
+
+
+def test_without_its_header_or_its_end() -> None:
+    body = PLAIN.split("\n")
+    [headless] = found("\n".join(body[2:]))
+    assert (headless.type, len(headless.frames), headless.has_header) == ("KeyError", 2, False)
+    [cut] = found("\n".join(body[:6]))
+    assert cut.is_cut and cut.frames[-1][2] == "main"
+
+
+def test_a_chain_is_one_after_the_other() -> None:
+    text = PLAIN + (
+        "\nDuring handling of the above exception, another exception occurred:\n\n"
+        'Traceback (most recent call last):\n  File "b.py", line 1, in g\n    h()\n'
+        "torch.cuda.OutOfMemoryError: CUDA out of memory.\nTried to allocate 2 GiB\n"
+    )
+    first, second = found(text)
+    assert first.is_chained and not second.is_chained
+    assert (second.type, second.full_type) == ("OutOfMemoryError", "torch.cuda.OutOfMemoryError")
+    assert second.message == "CUDA out of memory.\nTried to allocate 2 GiB"
+
+
+def test_ranks_that_write_at_the_same_time_are_kept_apart() -> None:
+    ranks = [
+        "[rank0]: Traceback (most recent call last):", "[rank1]: Traceback (most recent call last):",
+        '[rank1]:   File "t.py", line 2, in f', '[rank0]:   File "t.py", line 1, in g',
+        "[rank0]:     g()", "[rank1]: ValueError: one", "[rank0]: KeyError: 'zero'",
+    ]  # fmt: skip
+    assert {(one.stream, one.type, one.frames[0][2]) for one in found("\n".join(ranks))} == {
+        ("rank 0", "KeyError", "g"),
+        ("rank 1", "ValueError", "f"),
+    }
+
+
+def test_a_worker_is_named() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\n'
+        "ValueError: Caught ValueError in DataLoader worker process 2.\n"
+        "Original Traceback (most recent call last):\n"
+        '  File "torch/utils/data/_utils/worker.py", line 302, in _worker_loop\n'
+        "ValueError: bad sample\n"
+    )
+    outer, inner = found(text)
+    assert outer.worker == inner.worker == "DataLoader worker 2"
+    assert outer.is_chained and inner.message == "bad sample"
+
+
+def test_ipython_windows_and_lone_lines() -> None:
+    text = (
+        "OSError                                   Traceback (most recent call last)\n"
+        "----> 1 a=Image.open(img)\n\n"
+        "/venv/lib/python3.6/site-packages/PIL/ImageFile.py in load(self)\n"
+        "--> 226      raise IOError()\n\n"
+        "OSError: image file is truncated (54 bytes not processed)\n"
+    )
+    [one] = found(text)
+    assert (one.type, one.frames[-1][2]) == ("OSError", "load")
+    [windows] = found('  File "C:\\a b\\t.py", line 3, in <module>\nValueError: x')
+    assert windows.frames == [("C:\\a b\\t.py", 3, "<module>")]
+    [lone] = found("2024 ERROR trainer - RuntimeError: CUDA error: out of memory")
+    assert (lone.type, lone.message) == ("RuntimeError", "CUDA error: out of memory")
+
+
+def test_what_python_ignored_is_marked() -> None:
+    [one] = found(
+        "Exception ignored in: <function Pool.__del__>\nTraceback (most recent call last):\n"
+        '  File "pool.py", line 2, in __del__\nTypeError: x'
+    )
+    assert one.is_ignored
+
+
+def test_words_are_not_exceptions() -> None:
+    assert found("No error: all fine\nthe error rate is 0.3\n# ValueError: in a comment") == []
+
+
+@given(st.text(alphabet="TrackbFile \"'.py,line0123in\n:E(<>)~^[] rank", max_size=400))
+def test_any_text_is_read(text: str) -> None:
+    for one in found(text):
+        assert 1 <= one.first_line <= one.last_line
