@@ -35,7 +35,7 @@ IDS = set(
     checkpoint-incompatible file-missing permission-denied shape-mismatch dtype-mismatch
     device-mismatch autograd-misuse index-out-of-range api-changed dependency-missing bad-config
     python-exception scheduler-stopped terminal-closed user-interrupt network-unavailable
-    """.split()
+    """.split()  # noqa: SIM905
 )
 
 

@@ -114,7 +114,10 @@ def test_only_a_loss_that_stays_bad_counts() -> None:
 
 
 def test_who_says_that_it_finished() -> None:
-    said = "Training finished\nall done\nTraining complete in 0m 1s\n`Trainer.fit` stopped: `max_epochs=2` reached."
+    said = (
+        "Training finished\nall done\nTraining complete in 0m 1s\n"
+        "`Trainer.fit` stopped: `max_epochs=2` reached."
+    )
     assert len(find_finish(lines(said))) == 4
     assert find_finish(lines("training not finished\nrun finished with exit code 1")) == []
 
@@ -152,7 +155,10 @@ def test_growth_is_told_from_a_plateau() -> None:
 
 
 def test_native_stacks_name_their_library() -> None:
-    gdb = "#0  0x7f in ?? ()\n#1  0x7f in c10::Log(int) ()\n   from /x/torch/lib/libc10.so\n#2 0x1 in main () from /x/libpython3.so"
+    gdb = (
+        "#0  0x7f in ?? ()\n#1  0x7f in c10::Log(int) ()\n   from /x/torch/lib/libc10.so\n"
+        "#2 0x1 in main () from /x/libpython3.so"
+    )
     [stack] = find_native_stacks(lines(gdb))
     assert stack.library == "libc10.so" and not stack.is_recursion
     deep = "\n".join(f"#{n} 0x1 in visit () from libtree.so" for n in range(40))

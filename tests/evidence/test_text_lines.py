@@ -21,7 +21,8 @@ def cleaned(*raw: str) -> list[tuple[int, str, str]]:
         ("(RayTrainWorker pid=77, ip=10.0.0.1) ValueError: x", "pid 77", "ValueError: x"),
         ("(pid=57580) RuntimeError: NCCL error", "pid 57580", "RuntimeError: NCCL error"),
         ("[1,3]<stderr>:ValueError: x", "rank 3", "ValueError: x"),
-        ("gpu004: Traceback (most recent call last):", "gpu004", "Traceback (most recent call last):"),
+        ("gpu004: Traceback (most recent call last):", "gpu004",
+         "Traceback (most recent call last):"),
         ("trainer/0 [1]:[W socket.cpp:558] x", "rank 1", "[W socket.cpp:558] x"),
         ("2026-02-18T10:28:25.497Z stderr F boom", "", "boom"),
         ("worker-1  | boom", "", "boom"),
@@ -37,7 +38,10 @@ def test_prefixes_come_off_and_are_remembered(raw: str, stream: str, text: str) 
 
 
 def test_redraws_and_what_is_printed_behind_a_bar_are_lines_of_one_number() -> None:
-    bar = "  0%| | 0/5 [00:00<?]\r 20%|# | 1/5 [00:01<00:04, 1.0it/s]Traceback (most recent call last):"
+    bar = (
+        "  0%| | 0/5 [00:00<?]\r 20%|# | 1/5 [00:01<00:04, 1.0it/s]"
+        "Traceback (most recent call last):"
+    )
     assert [(number, text) for number, _, text in cleaned(bar, "next")] == [
         (1, "  0%| | 0/5 [00:00<?]"),
         (1, " 20%|# | 1/5 [00:01<00:04, 1.0it/s]"),

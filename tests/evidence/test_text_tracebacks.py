@@ -52,7 +52,8 @@ def test_a_chain_is_one_after_the_other() -> None:
 
 def test_ranks_that_write_at_the_same_time_are_kept_apart() -> None:
     ranks = [
-        "[rank0]: Traceback (most recent call last):", "[rank1]: Traceback (most recent call last):",
+        "[rank0]: Traceback (most recent call last):",
+        "[rank1]: Traceback (most recent call last):",
         '[rank1]:   File "t.py", line 2, in f', '[rank0]:   File "t.py", line 1, in g',
         "[rank0]:     g()", "[rank1]: ValueError: one", "[rank0]: KeyError: 'zero'",
     ]  # fmt: skip

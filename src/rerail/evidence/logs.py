@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from rerail.catalogue import Catalogue, load_catalogue
+from rerail.evidence.collectives import find_disagreements
 from rerail.evidence.exits import ExitLine, find_exits
 from rerail.evidence.kernel_lines import find_kernel_lines
 from rerail.evidence.lines import Line, to_lines
@@ -320,6 +321,13 @@ class _Reader:
             self._add("healthy-end", finishes[-1].text.strip(), finishes[-1].number)
 
     def ranks(self, lines: Sequence[Line]) -> None:
+        for found in find_disagreements(lines)[:3]:
+            self._add(
+                "collective-disagreement",
+                f"collective {found.number} differs between ranks: {found.one}; {found.other}",
+                found.line.number,
+                number=found.number,
+            )
         first = find_first(self.found.troubles)
         if first:
             self.found.observations.append(_first_observation(first, self._label, first.position))
