@@ -5,37 +5,42 @@ signal to the group has reached the command already, a signal to the recorder al
 the kernel does not say which of the two it was. So a third, sleeping process stands in the group
 with every signal blocked: what is pending there was sent to the group.
 
-Promises: it holds no descriptor but its pipe, and goes when the recorder goes, however that ends.
+Promises: it holds no descriptor but its link to us, and goes when the recorder goes, however that
+ends.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
 
 from rerail.recorder import glance, libc
-from rerail.recorder.descriptors import close_all_above
+from rerail.recorder.descriptors import close_all_but
+
+ANSWER_SECONDS = 0.25
 
 
 class Canary:
-    def __init__(self, pid: int, pipe: int) -> None:
+    def __init__(self, pid: int, link: socket.socket) -> None:
         self.pid = pid
-        self._pipe = pipe
+        self._link = link
 
     @classmethod
     def start(cls) -> Canary:
         """Before the command starts, so that it is younger than us: a signal reaches it first."""
-        reading, writing = os.pipe()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         pid = os.fork()
         if pid == 0:
             try:
-                os.dup2(reading, 0)
-                close_all_above(0)
+                os.dup2(theirs.fileno(), 0)
+                close_all_but([0])
                 _sleep()
             finally:
                 os._exit(0)
-        os.close(reading)
-        return cls(pid, writing)
+        theirs.close()
+        ours.settimeout(ANSWER_SECONDS)
+        return cls(pid, ours)
 
     def has_heard(self, number: int) -> bool:
         """Whether the group got this signal; asking makes the canary forget it."""
@@ -47,13 +52,16 @@ class Canary:
         if not pending >> (number - 1) & 1:
             return False
         try:
-            os.write(self._pipe, bytes([number]))
+            # Wait until it has: else the next signal would be taken for one to the group, too.
+            self._link.send(bytes([number]))
+            self._link.recv(1)
         except OSError:
             pass
         return True
 
     def dismiss(self) -> None:
-        os.close(self._pipe)
+        self._link.close()
+        os.kill(self.pid, signal.SIGKILL)  # whoever was forked later may hold its link open
         try:
             os.waitpid(self.pid, 0)
         except ChildProcessError:
@@ -67,3 +75,4 @@ def _sleep() -> None:
     while numbers := os.read(0, 64):
         for number in numbers:
             signal.sigtimedwait([number], 0)
+        os.write(0, b".")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Iterable
 
 
 def occupy_closed_descriptors() -> set[int]:
@@ -41,9 +42,11 @@ def close_inherited() -> None:
             os.close(descriptor)
 
 
-def close_all_above(lowest: int) -> None:
+def close_all_but(kept: Iterable[int]) -> None:
+    """For a forked process that needs few of the descriptors it was born with."""
+    kept = set(kept)
     for descriptor in _open_descriptors():
-        if descriptor > lowest:
+        if descriptor not in kept:
             try:
                 os.close(descriptor)
             except OSError:

@@ -7,8 +7,9 @@ Raw descriptors rather than file objects: a fork is looked at within microsecond
 from __future__ import annotations
 
 import os
+import time
 
-from rerail.recorder.procfs import StatFields, parse_stat
+from rerail.recorder.procfs import TICKS_PER_SECOND, StatFields, parse_stat
 
 LONGEST_COMMAND = 64 * 1024
 LONGEST_ENVIRONMENT = 1 << 20
@@ -43,6 +44,14 @@ def read_stat(pid: int) -> StatFields | None:
         return parse_stat(text) if text else None
     except (ValueError, IndexError):
         return None
+
+
+def start_ticks_at(monotonic_ns: int) -> int:
+    """The start time of a process that was gone before it could be looked at."""
+    if not monotonic_ns or not hasattr(time, "CLOCK_BOOTTIME"):
+        return 0
+    asleep_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
+    return (monotonic_ns + asleep_ns) * TICKS_PER_SECOND // 1_000_000_000
 
 
 def is_running(pid: int, start_ticks: int) -> bool:

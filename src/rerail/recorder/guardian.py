@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rerail.recorder import endings, libc
-from rerail.recorder.descriptors import close_inherited, point_at_null
+from rerail.recorder.descriptors import close_all_but, point_at_null
 from rerail.recorder.endings import Ending
 from rerail.recorder.loop import Loop
 from rerail.recorder.relay import Channel, Relay
@@ -36,9 +36,13 @@ class Charge:
     """What the guardian guards."""
 
     stdio: Stdio
-    owns_process: bool  # started by the command line: inherited descriptors are nobody else's
+    lock: int  # says that the run is live; -1 where there is none
     adopt: Callable[[bool], Keep]  # go on with the record (of a run that has ended, or not)
     close_run: Callable[[int, Ending], None]  # the root's pid and how it ended
+
+    def kept(self) -> list[int]:
+        ends = [[channel.source, channel.sink.descriptor] for channel in self.stdio.channels]
+        return [self.lock, *(descriptor for pair in ends for descriptor in pair)]
 
 
 class Guardian:
@@ -132,7 +136,7 @@ class _Guarding:
 
     def _settle_in(self) -> None:
         os.setsid()
-        self._charge.stdio.close_inner_ends()
+        close_all_but([0, 1, 2, self._link.fileno(), *self._charge.kept()])
         libc.set_process_name("rerail-guardian")
         for number in signal.valid_signals():
             try:
@@ -142,8 +146,6 @@ class _Guarding:
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         if self._charge.stdio.outer is None:
             point_at_null(0)
-        if self._charge.owns_process:
-            close_inherited()
         os.chdir("/")  # keeps no file system busy; the run folder's path is absolute
 
     def _drop(self, channel: Channel) -> None:

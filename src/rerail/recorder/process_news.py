@@ -71,7 +71,8 @@ class ProcessNews:
     def close(self) -> None:
         """Take in the last news, then stop listening."""
         if self._connector is not None:
-            self._tree.handle(self._connector.read(MOST_PER_BATCH))
+            while events := self._connector.read(MOST_PER_BATCH):
+                self._tree.handle(events)
             self._loop.forget(self._connector.fileno())
             self._connector.close()
             self._connector = None

@@ -202,7 +202,7 @@ class _Run:
             )
             self._write_ending(ending)
 
-        return Charge(self._stdio, self._options.owns_process, adopt, close_run)
+        return Charge(self._stdio, self._writer.lock_descriptor, adopt, close_run)
 
     def _could_not_start(self, error: CommandNotStarted) -> Recording:
         self._stdio.close_inner_ends()
@@ -385,7 +385,7 @@ class _Run:
         if self._canary is not None:
             self._canary.dismiss()
         for channel in self._stdio.channels:
-            channel.close_source()
+            channel.leave()
             channel.sink.close()
         libc.stop_being_subreaper()
         self._loop.close()

@@ -110,6 +110,10 @@ class Channel:
     def close_source(self) -> None:
         """Let go of our end: who writes on gets SIGPIPE."""
         self.mark_closed()
+        self.leave()
+
+    def leave(self) -> None:
+        """Let go of our end only; the guardian goes on with its own."""
         if self.source >= 0:
             os.close(self.source)
             self.source = -1

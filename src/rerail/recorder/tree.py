@@ -25,6 +25,7 @@ from rerail.records import ProcessRecord
 MOST_LISTED = 4000
 SETTLE_SECONDS = 0.05  # fork and exec come together: the start is written down once both are over
 FORGET_SECONDS = 1.0
+MOST_REMEMBERED = 1024
 
 
 class EventWriter(Protocol):
@@ -93,6 +94,7 @@ class Tree:
         self.living: dict[int, Process] = {}
         self.ended: list[Process] = []
         self._unlisted: list[Process] = []
+        self._gone: dict[int, Process] = {}  # the latest to end
         self._undecided: dict[int, tuple[Process, float]] = {}  # gone, their status still to come
         self._strangers: dict[int, list[Fork]] = {}  # births of a parent that is not known (yet)
         self._strangers_since = 0.0
@@ -142,7 +144,9 @@ class Tree:
             if pid in self.living or pid == self._own_pid or pid in self.own_helpers:
                 continue
             stat = glance.read_stat(pid)
-            if stat is not None and self._is_ours(stat.parent_pid):
+            if stat is None or self._has_ended(pid, stat.start_ticks):
+                continue
+            if self._is_ours(stat.parent_pid):
                 self._add(pid, stat.parent_pid, self._writer.now())
 
     def look_for_changes(self) -> None:
@@ -153,11 +157,21 @@ class Tree:
     def _is_ours(self, parent: int) -> bool:
         return parent in self.living or parent == self._own_pid
 
+    def _has_ended(self, pid: int, start_ticks: int) -> bool:
+        """Whether this very process was seen to end: a scan may meet it as a zombie, or before
+        the news of its birth. Start times that were worked out can be off by a tick."""
+        gone = self._gone.get(pid)
+        return gone is not None and abs(gone.start_ticks - start_ticks) <= 1
+
     def _on_fork(self, event: Fork) -> None:
         if event.pid in self.living or event.pid in self.own_helpers:
             return
-        if event.parent in self.living:
-            self._add(event.pid, event.parent, (event.monotonic_ns - self._t0_ns) / 1e9)
+        t = (event.monotonic_ns - self._t0_ns) / 1e9
+        if self._has_ended(event.pid, glance.start_ticks_at(event.monotonic_ns)):
+            return
+        parent = self.living.get(event.parent) or self._gone.get(event.parent)
+        if parent is not None and (parent.ended_t is None or t <= parent.ended_t):
+            self._add(event.pid, event.parent, t, born_ns=event.monotonic_ns)
         elif event.parent != self._own_pid:
             # Two CPUs may tell a birth and the birth of its parent in the wrong order.
             now = time.monotonic()
@@ -166,9 +180,12 @@ class Tree:
                 self._strangers_since = now
             self._strangers.setdefault(event.parent, []).append(event)
 
-    def _add(self, pid: int, parent: int, t: float, *, is_root: bool = False) -> Process:
+    def _add(
+        self, pid: int, parent: int, t: float, *, is_root: bool = False, born_ns: int = 0
+    ) -> Process:
         stat = glance.read_stat(pid)
-        process = Process(pid, stat.start_ticks if stat else 0, parent, max(t, 0.0))
+        start_ticks = stat.start_ticks if stat else glance.start_ticks_at(born_ns)
+        process = Process(pid, start_ticks, parent, max(t, 0.0))
         try:
             process.pidfd = os.pidfd_open(pid)
         except (OSError, AttributeError):
@@ -188,7 +205,7 @@ class Tree:
     def _describe(
         self, process: Process, stat: StatFields | None, *, is_root: bool = False
     ) -> None:
-        parent = self.living.get(process.parent_pid)
+        parent = self.living.get(process.parent_pid) or self._gone.get(process.parent_pid)
         inherited = parent.command if parent else self._root_command
         process.command = glance.read_command(process.pid) or inherited
         process.name = stat.name if stat else (parent.name if parent else "")
@@ -237,7 +254,7 @@ class Tree:
         for process in self._unlisted:
             if process.is_alive and now - process.started_t < SETTLE_SECONDS:
                 waiting.append(process)
-            elif not process.is_listed:
+            elif process.is_alive:
                 self._list(process)
         self._unlisted = waiting
         for pid, (process, since) in list(self._undecided.items()):
@@ -284,6 +301,7 @@ class Tree:
         process.ending = ending
         process.ended_t = self._writer.now()
         self.living.pop(process.pid, None)
+        self._remember(process)
         self._undecided.pop(process.pid, None)
         if process.pidfd >= 0:
             self._watch.forget(process.pidfd)
@@ -306,7 +324,15 @@ class Tree:
         )
         self.on_end(process)
 
+    def _remember(self, process: Process) -> None:
+        """News of its children may still be on the way."""
+        self._gone[process.pid] = process
+        if len(self._gone) > MOST_REMEMBERED:
+            del self._gone[next(iter(self._gone))]
+
     def _list(self, process: Process) -> None:
+        if self.root is not None and not self.root.is_listed and process is not self.root:
+            self._list(self.root)
         if self._listed_count >= MOST_LISTED:
             was_short = process.ending is not None and process.ending.is_clean
             is_too_many = self._listed_count >= 2 * MOST_LISTED
@@ -334,7 +360,7 @@ class Tree:
     def close(self) -> None:
         """Write down what is known, let go of the living: they are daemons now."""
         for process in self._unlisted:
-            if not process.is_listed:
+            if process.is_alive and not process.is_listed:
                 self._list(process)
         for process, _since in list(self._undecided.values()):
             self._finish(process, self._ask(process) or process.told or Ending())
