@@ -52,6 +52,21 @@ def test_the_library_that_is_blamed_is_the_caller_of_the_c_library(frames, libra
     assert library in seen.text
 
 
+def test_the_caller_of_a_blamed_runtime_is_named_and_the_interpreter_is_not():
+    frames = [
+        ("libc.so.6", "abort"),
+        ("libomp.so.5", None),
+        ("libminer.so", "mine"),
+        ("libffi.so.8", "ffi_call"),
+    ]
+    (seen,) = read_crashes(recorded(crashes=[crash(native=frames)]))
+    assert (seen.data["caller_library"], seen.data["caller_function"]) == ("libminer.so", "mine")
+    assert "called from mine() of libminer.so" in seen.text
+    plain = [("libfast.so", "scan"), ("libffi.so.8", "ffi_call"), ("libother.so", "x")]
+    (seen,) = read_crashes(recorded(crashes=[crash(native=plain)]))
+    assert seen.data["caller_library"] is None
+
+
 def test_a_crash_without_any_frame_still_says_what_it_knows():
     bare = crash(threads=[], signal="SIGILL", code="ILL_ILLOPN")
     (seen,) = read_crashes(recorded(crashes=[bare]))

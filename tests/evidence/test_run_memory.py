@@ -54,6 +54,35 @@ def test_start_up_is_not_a_leak():
     assert read_memory_growth(run) == []
 
 
+def test_what_a_program_gives_back_at_its_end_does_not_hide_a_leak():
+    rows = vitals_of(lambda t: 500 + 8 * t if t < 55 else 300)
+    run = recorded(vitals=rows, boxes=[box(optimizer_steps=110, history=steps(110))])
+    (seen,) = read_memory_growth(run)
+    assert seen.data["shape"] == "leak" and seen.data["to_bytes"] > 900 * MIB
+
+
+def test_start_up_is_reckoned_from_the_pace_when_the_first_steps_are_forgotten():
+    rows = vitals_of(lambda t: min(t * 40, 800))  # level from 20 s on
+    known = [type(p)(p.step, 22 + p.step * 0.1, 1.0) for p in steps(380) if p.step > 100]
+    run = recorded(vitals=rows, boxes=[box(optimizer_steps=380, history=known)])
+    assert read_memory_growth(run) == []
+
+
+def test_one_large_piece_of_work_is_no_leak():
+    worker = process(101, "loader-worker")
+    rows = [
+        row(t * 0.1, p101=ProcessVitals(rss_anon_bytes=int((200 + 25 * t) * MIB)))
+        for t in range(30)
+    ]
+    history = [type(p)(p.step, p.step * 0.01, 1.0) for p in steps(15)]
+    run = recorded(
+        processes=[process(), worker], vitals=rows, boxes=[box(optimizer_steps=15, history=history)]
+    )
+    (seen,) = read_memory_growth(run)
+    assert seen.data["shape"] == "step" and "bytes_per_step" not in seen.data
+    assert "one piece of work" in seen.text
+
+
 def test_a_jump_is_a_step_and_says_when():
     (seen,) = read_memory_growth(recorded(vitals=vitals_of(lambda t: 300 + 400 * (t > 40))))
     assert seen.data["shape"] == "step"

@@ -8,10 +8,17 @@ import pytest
 from run_builders import box, crash, info, process, recorded, steps
 
 from rerail.evidence.run_history import PastEnd, past_end, pattern_of, read_history
-from rerail.evidence.run_progress import loss_trend, read_exceptions, read_progress, read_settings
+from rerail.evidence.run_progress import (
+    loss_trend,
+    read_exceptions,
+    read_loaded_files,
+    read_progress,
+    read_settings,
+)
 from rerail.evidence.run_ranks import read_failed_first
 from rerail.evidence.run_stalls import read_stalls
 from rerail.records import (
+    LoadedFile,
     LoaderSettings,
     NativeFrame,
     Outcome,
@@ -100,6 +107,14 @@ def test_one_loader_rebuilt_every_epoch_is_one_loader():
     loader = LoaderSettings(2, 32, 2, "fork", False, False)
     (seen,) = read_settings(recorded(boxes=[box(loaders=[loader] * 5)]))
     assert seen.data["workers"] == 2 and "2 workers started by fork" in seen.text
+
+
+def test_the_last_files_that_were_opened_newest_first():
+    files = [LoadedFile(f"/d/{i}.pt", "torch.load", 100 + i, False) for i in range(5)]
+    seen = read_loaded_files(recorded(boxes=[box(files=files)]))
+    assert [o.data["path"] for o in seen] == ["/d/4.pt", "/d/3.pt", "/d/2.pt"]
+    assert "4.pt (104 bytes) was opened by torch.load" in seen[0].text
+    assert read_loaded_files(recorded()) == []
 
 
 def test_the_first_step_without_a_finite_loss():

@@ -21,7 +21,12 @@ from rerail.evidence.run_material import RecordedRun, read_material
 from rerail.evidence.run_memory import read_memory_growth, read_near_memory_limits
 from rerail.evidence.run_oom import read_oom_kills
 from rerail.evidence.run_output import observe_output
-from rerail.evidence.run_progress import read_exceptions, read_progress, read_settings
+from rerail.evidence.run_progress import (
+    read_exceptions,
+    read_loaded_files,
+    read_progress,
+    read_settings,
+)
 from rerail.evidence.run_ranks import read_failed_first
 from rerail.evidence.run_stalls import read_stalls
 from rerail.evidence.run_words import sentence
@@ -45,6 +50,7 @@ READERS: tuple[Reader, ...] = (
     read_limits,
     read_libraries,
     read_settings,
+    read_loaded_files,
 )
 
 

@@ -25,6 +25,8 @@ _BYSTANDERS = re.compile(
     r"|libsystem_(c|kernel|malloc|platform|pthread)|libobjc|dyld)"
 )
 _CXX_RUNTIME = re.compile(r"^(libstdc\+\+|libc\+\+)")
+# The interpreter and what calls C from it: below these there is only Python.
+_GLUE = re.compile(r"^(python[\d.]*$|libpython|libffi|_ctypes|_cffi|_swig)")
 _TRAMPOLINES = re.compile(r"restore_rt|sigreturn|killpg|__sigaction")
 
 _NEAR_NULL_BYTES = 1 << 16
@@ -57,6 +59,20 @@ def faulting_frame(crash: Crash) -> NativeFrame | None:
         return None
     frames = [f for f in stack.native if f.library and not _is_trampoline(f)]
     return next((f for f in frames if not _is_bystander(f)), frames[0] if frames else None)
+
+
+def calling_frame(crash: Crash) -> NativeFrame | None:
+    """Who called the blamed library: the first other one below it that is not the interpreter."""
+    stack, blamed = crashed_stack(crash), faulting_frame(crash)
+    if stack is None or blamed is None:
+        return None
+    below = stack.native[next(i for i, f in enumerate(stack.native) if f is blamed) :]
+    for frame in below:
+        name = file_name(frame.library or "")
+        if not name or frame.library == blamed.library or _is_bystander(frame):
+            continue
+        return None if _GLUE.match(name) else frame
+    return None
 
 
 def _is_trampoline(frame: NativeFrame) -> bool:
@@ -144,6 +160,7 @@ def _crash(run: RecordedRun, crash: Crash) -> Observation:
     overflow = is_stack_overflow(crash)
     kind = address_kind(crash)
     function = frame.function if frame else None
+    caller = calling_frame(crash)
     recursing = recursing_function(crash) if overflow else None
     return Observation(
         kind="crash",
@@ -158,6 +175,8 @@ def _crash(run: RecordedRun, crash: Crash) -> Observation:
             "library": library,
             "library_path": frame.library if frame else None,
             "function": function,
+            "caller_library": file_name(caller.library or "") if caller else None,
+            "caller_function": caller.function if caller else None,
             "top_library": file_name(top.library) if top and top.library else None,
             "top_function": top.function if top else None,
             "thread_name": crash.thread_name,
@@ -182,7 +201,7 @@ def _crash(run: RecordedRun, crash: Crash) -> Observation:
 _ADDRESS_WORDS = {
     "null": "at address 0x0, a null pointer",
     "near-null": "at {address}, a field of a null pointer",
-    "non-canonical": "on an invalid (non-canonical) address, a general protection fault",
+    "non-canonical": "at an invalid (non-canonical) address, a general protection fault",
     "mapped-file": "at {address}, inside the mapped file {path}",
     "stack": "at {address}, at the end of the stack: a stack overflow",
     "wild": "at {address}, an address with nothing behind it",
@@ -207,10 +226,14 @@ def _crash_sentence(
         text += f", in {function}() of {library}"
     elif library:
         text += f", in {library}"
+    caller = calling_frame(crash)
+    if caller is not None:
+        of = f"{caller.function}() of " if caller.function else ""
+        text += f", called from {of}{file_name(caller.library or '')}"
     if kind is not None:
         address = f"0x{crash.address:x}" if crash.address is not None else "an unknown address"
         path = file_name(crash.fault_mapping.path) if crash.fault_mapping else ""
-        text += " " + _ADDRESS_WORDS[kind].format(address=address, path=path)
+        text += ", " + _ADDRESS_WORDS[kind].format(address=address, path=path)
     if kind == "stack":
         frames = depth(crash)
         text += f" after {frames} frames" if frames >= 100 else ""

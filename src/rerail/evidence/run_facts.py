@@ -93,6 +93,7 @@ def _crash_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[
     return {
         "library": crash["library"],
         "function": crash["function"],
+        "caller_library": crash["caller_library"],
         "python_function": crash["python_function"],
         "crashed_thread": None if crash["is_main_thread"] else crash["thread_name"],
         "crashed_process": crash["role"],
@@ -160,6 +161,10 @@ def _setting_facts(observations: Sequence[Observation]) -> dict[str, Any]:
     ratio = _first(observations, "accumulation")
     if ratio is not None:
         facts["accumulation"] = round(ratio.data["backward_per_step"], 2)
+    loaded = _first(observations, "file-loaded")
+    if loaded is not None:
+        facts["last_file"] = loaded.data["path"]
+        facts["last_file_bytes"] = loaded.data["size_bytes"]
     openmp = _first(observations, "openmp-runtimes")
     if openmp is not None:
         facts["openmp_runtimes"] = openmp.data["names"]

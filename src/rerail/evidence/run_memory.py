@@ -49,7 +49,7 @@ def read_memory_growth(run: RecordedRun) -> list[Observation]:
     by_role: dict[str, list[tuple[float, str, Trend, list[Point]]]] = {}
     start = _end_of_start_up(run)
     for key, points in _memory_by_process(run.vitals).items():
-        points = _without_start_up(points, start)
+        points = _without_teardown(_without_start_up(points, start))
         if not points:
             continue
         level = points[0][1]
@@ -143,12 +143,16 @@ def _held_bytes(vitals: ProcessVitals) -> int:
 
 
 def _end_of_start_up(run: RecordedRun) -> float | None:
-    """When the warm-up steps were done, as far as the step history still reaches back."""
+    """When the warm-up steps were done; reckoned from the pace if the history begins later."""
     box = run.training_box
-    if box is None or not box.history:
+    if box is None or len(box.history) < 3:
         return None
     early = [p for p in box.history if p.step <= _WARM_UP_STEPS]
-    return early[-1].t_seconds if early else None
+    if early:
+        return early[-1].t_seconds
+    first = box.history[0]
+    pace = theil_sen([(float(p.step), p.t_seconds) for p in box.history])
+    return max(0.0, first.t_seconds - (first.step - _WARM_UP_STEPS) * pace)
 
 
 def _without_start_up(points: list[Point], start: float | None) -> list[Point]:
@@ -156,6 +160,16 @@ def _without_start_up(points: list[Point], start: float | None) -> list[Point]:
         # Unknown: the first tenth, for a process that began later than the steps as well.
         start = points[0][0] + 0.1 * (points[-1][0] - points[0][0])
     return [p for p in points if p[0] >= start]
+
+
+def _without_teardown(points: list[Point]) -> list[Point]:
+    """A program that ends by itself gives its memory back first: that is not how it lived."""
+    if len(points) < 8:
+        return points
+    highest, lowest = max(y for _, y in points), min(y for _, y in points)
+    near_top = highest - 0.1 * (highest - lowest)
+    last = max(i for i, (_, y) in enumerate(points) if y >= near_top)
+    return points[: last + 1] if last >= 0.75 * len(points) else points
 
 
 def _bytes_per_step(run: RecordedRun, pid: int, trend: Trend, points: list[Point]) -> float | None:

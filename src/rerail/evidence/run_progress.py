@@ -14,8 +14,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from rerail.evidence.run_material import RecordedRun
-from rerail.evidence.run_words import counted, process_in_words, sentence
+from rerail.evidence.run_words import counted, file_name, process_in_words, sentence
 from rerail.records import BlackBox, Observation
+
+_MOST_FILES = 3
 
 
 def read_progress(run: RecordedRun) -> list[Observation]:
@@ -140,6 +142,28 @@ def read_settings(run: RecordedRun) -> list[Observation]:
             )
         )
     return found
+
+
+def read_loaded_files(run: RecordedRun) -> list[Observation]:
+    """The last data files and checkpoints that the program opened, newest first."""
+    box = run.training_box or next((box for box in run.boxes if box.files), None)
+    if box is None:
+        return []
+    return [
+        Observation(
+            "file-loaded",
+            f"{file_name(loaded.path)} ({loaded.size_bytes} bytes) was opened by {loaded.loader}"
+            f"{', memory-mapped' if loaded.is_mapped else ''} ({loaded.path}).",
+            f"box:{box.pid}",
+            {
+                "path": loaded.path,
+                "loader": loaded.loader,
+                "size_bytes": loaded.size_bytes,
+                "is_mapped": loaded.is_mapped,
+            },
+        )
+        for loaded in reversed(box.files[-_MOST_FILES:])
+    ]
 
 
 def read_exceptions(run: RecordedRun) -> list[Observation]:
