@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
@@ -16,6 +17,7 @@ import pytest
 from rerail.errors import StoreUnavailable, UnknownRun, UnreadableInput, UsageError
 from rerail.records import Outcome
 from rerail.store import RunFolder, RunWriter, Store, find_home, retention
+from rerail.store.sizes import sizes_of
 
 OK = Outcome("ok", "ended well", exit_code=0)
 NewRun = Callable[..., RunWriter]
@@ -251,6 +253,34 @@ def test_cleaning_takes_the_oldest_first_until_it_fits(store: Store, new_run: Ne
     assert store.clean(10_000_000) == []
     assert store.clean(2_800_000) == ids[:2]
     assert {info.id for info in store.list()} == {*ids[2:], live.id}
+
+
+def test_sizes_are_remembered_and_forgotten_with_their_runs(store: Store, new_run: NewRun) -> None:
+    ids = [ended(new_run, output=b"x" * 100_000) for _ in range(3)]
+    live = new_run()
+    assert set(sizes_of(store.home, store.ids())) == {*ids, live.id}
+    ledger = store.home / "sizes.jsonl"
+    assert {json.loads(line)["id"] for line in ledger.read_text().splitlines()} == set(ids)
+    (store.runs / ids[0] / "output.log").unlink()
+    assert sizes_of(store.home, ids)[ids[0]] > 100_000  # from the ledger
+    assert sizes_of(store.home, ids, seconds=0.0).keys() == set(ids)
+    with ledger.open("a") as file:
+        file.write('{"id": "gone", "bytes": 1}\n' * 100 + "torn")
+    sizes_of(store.home, ids)
+    assert {json.loads(line)["id"] for line in ledger.read_text().splitlines()} == set(ids)
+    ledger.write_bytes(b"\xff\0junk\n")
+    assert sizes_of(store.home, ids)[ids[0]] < 100_000
+
+
+def test_a_store_too_large_to_look_at_at_once_is_cleaned_bit_by_bit(
+    store: Store, new_run: NewRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for day in range(1, 9):
+        made = ended(new_run, output=b"x" * 100_000)
+        rename(store, made, f"2026010{day}-000000-aaaa")
+    for _ in range(50):
+        store.clean(250_000, seconds=0.001)
+    assert len(store.list()) <= 2
 
 
 def test_a_new_run_makes_room(

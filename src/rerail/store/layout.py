@@ -15,6 +15,7 @@ SCHEMA = 1
 
 RUNS = "runs"
 INDEX = "index.sqlite"
+SIZES = "sizes.jsonl"
 
 RUN = "run.json"
 SURROUNDINGS = "surroundings.json"

@@ -32,24 +32,6 @@ def limit_bytes() -> int:
     return parse_size(text) if text else DEFAULT_LIMIT_BYTES
 
 
-def folder_bytes(path: Path) -> int:
-    """What a run folder takes on the disk; blocks, not lengths: the black boxes are sparse."""
-    total = 0
-    try:
-        with os.scandir(path) as entries:
-            for entry in entries:
-                try:
-                    if entry.is_dir(follow_symlinks=False):
-                        total += folder_bytes(Path(entry.path))
-                    else:
-                        total += entry.stat(follow_symlinks=False).st_blocks * 512
-                except OSError:
-                    continue
-    except OSError:
-        pass
-    return total
-
-
 def remove_folder(path: Path) -> None:
     """Remove a run folder, or raise the OSError that says why it is still there."""
     import shutil  # here, not above: it costs the start of every `rerail run` milliseconds

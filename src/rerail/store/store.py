@@ -23,6 +23,7 @@ from rerail.store.codec import DecodeError, decode, dumps, loads
 from rerail.store.home import fallback_home, is_ours
 from rerail.store.index import Index
 from rerail.store.names import find_run
+from rerail.store.sizes import folder_bytes, sizes_of
 from rerail.store.writer import RunWriter, set_reserve_aside
 
 if TYPE_CHECKING:
@@ -160,9 +161,7 @@ class Store:
         deadline = None if seconds is None else time.monotonic() + seconds
         retention.sweep_leftovers(self.runs)
         ids = self.ids()
-        sizes = self._sizes(ids, deadline)
-        if sizes is None:
-            return []
+        sizes = sizes_of(self.home, ids, None if seconds is None else seconds / 2)
         total = sum(sizes.values())
         removed = []
         for name in ids:
@@ -176,7 +175,7 @@ class Store:
             except OSError:
                 continue
             removed.append(name)
-            total -= sizes[name]
+            total -= sizes.get(name, 0)
             if deadline is not None and time.monotonic() > deadline:
                 break  # the next run goes on from here
         return removed
@@ -206,20 +205,6 @@ class Store:
         index.update(changed, known.keys() - set(ids))
         found.sort(key=lambda summary: (summary.info.started_unix, summary.info.id), reverse=True)
         return found
-
-    def _sizes(self, ids: Sequence[str], deadline: float | None) -> dict[str, int] | None:
-        """Bytes per run; None if there are too many to look at before the deadline."""
-        known: dict[str, tuple[str, str, int]] = {}
-        if len(ids) > 100:
-            with Index(self.home) as index:
-                known = index.rows()
-        sizes = {}
-        for name in ids:
-            row = known.get(name)
-            sizes[name] = row[2] if row else retention.folder_bytes(self.runs / name)
-            if deadline is not None and time.monotonic() > deadline:
-                return None
-        return sizes
 
     def _make_room(self) -> None:
         try:
@@ -309,7 +294,7 @@ def _read_summary(folder: RunFolder) -> RunSummary:
     return RunSummary(
         info=info,
         path=folder.path,
-        size_bytes=retention.folder_bytes(folder.path),
+        size_bytes=folder_bytes(folder.path),
         leading_cause=cause if isinstance(cause, str) else None,
         leading_probability=float(probability) if isinstance(probability, (int, float)) else None,
     )
