@@ -19,6 +19,7 @@ _MOST_PROCESSES = 200
 _MOST_LIBRARIES = 400
 _MOST_FILES = 50
 _MOST_VALUES = 600
+_TITLES = {"cpu": "CPU", "gpu": "GPU", "cgroups": "Control groups"}
 _TELLING_KINDS = ("openmp", "blas", "cuda")
 
 
@@ -167,7 +168,7 @@ def environment_section(run: RecordedRun) -> Section:
         rows = flattened(value)[:_MOST_VALUES]
         if rows:
             columns = ["what", "value"] if any(row[0] for row in rows) else ["", "value"]
-            title = name.replace("_", " ").capitalize()
+            title = _TITLES.get(name, name.replace("_", " ").capitalize())
             blocks.append(Table(columns, rows, title, is_folded=len(rows) > 8))
     return Section("environment", "Environment", blocks)
 
@@ -180,6 +181,8 @@ def flattened(value: Any, name: str = "") -> list[list[str]]:
             found += flattened(inner, f"{name}.{key}" if name else str(key))
         return found
     if isinstance(value, list):
+        if not value:
+            return []
         if all(not isinstance(item, (dict, list)) for item in value):
             text = ", ".join(_text(item) for item in value)
             return [[name, text]] if len(text) <= 300 else [[name, _text(item)] for item in value]

@@ -23,7 +23,7 @@ from rerail.report.numbers import chart_table
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~#])")
 # What begins a block when it stands first on a line.
-_LEADING = re.compile(r"^(\s*)([-+=]|\d+(?=[.)]))")
+_LEADING = re.compile(r"^(\d*)([-+=](?=\s|[-+=]|$)|(?<=\d)[.)](?=\s|$))")
 _MOST_FOLDED_ROWS = 60
 
 

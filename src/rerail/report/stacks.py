@@ -5,6 +5,7 @@ In: a recorded run. Out: a section for crashes and one for stalls, each absent w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from rerail.evidence.run_crashes import faulting_frame, read_crashes
@@ -15,6 +16,7 @@ from rerail.records import Crash, NativeFrame, ThreadStack
 from rerail.report.document import Block, Listing, ListingLine, Paragraph, Section
 
 _MOST_FRAMES = 60
+_INSTALLED = re.compile(r".*/(?:(?:site|dist)-packages|lib/python[\d.]+)/")
 _MOST_THREADS = 24
 _MOST_CRASHES = 8
 _MOST_STUCK = 12
@@ -63,7 +65,7 @@ def thread_lines(thread: ThreadStack, blamed: NativeFrame | None = None) -> list
     if thread.native and thread.python:
         lines.append(ListingLine("Python:"))
     lines += [
-        ListingLine(f"    {frame.function}  {frame.file}:{frame.line}")
+        ListingLine(f"    {frame.function}  {_short_path(frame.file)}:{frame.line}")
         for frame in thread.python[:_MOST_FRAMES]
     ]
     lines += _cut_short(thread.python)
@@ -76,6 +78,12 @@ def _native(frame: NativeFrame) -> str:
     where = file_name(frame.library) if frame.library else "?"
     offset = f"+{frame.offset:#x}" if frame.offset is not None else ""
     return f"{frame.function or '(no symbol)'}  {where}{offset}"
+
+
+def _short_path(path: str) -> str:
+    """A module's file from its package on: where it is installed is in the environment section."""
+    found = _INSTALLED.search(path)
+    return path[found.end() :] if found else path
 
 
 def _cut_short(frames: Sequence[object]) -> list[ListingLine]:

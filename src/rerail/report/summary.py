@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from rerail.evidence.run_material import RecordedRun
-from rerail.evidence.run_words import seconds_in_words
+from rerail.evidence.run_words import seconds_in_words, sentence
 from rerail.report.markdown import code, escape, fenced
 from rerail.report.verdict import as_object, as_text, cause_views, fact_list
 from rerail.report.view import command_line
@@ -20,8 +20,9 @@ _MOST_REMEDIES = 4
 def summary_page(run: RecordedRun, diagnosis: dict[str, Any]) -> str:
     causes = cause_views(diagnosis)
     outcome = as_object(diagnosis.get("outcome"))
-    summary = as_text(outcome.get("summary")) or (
-        run.info.outcome.summary if run.info.outcome else "How it ended is not known."
+    summary = sentence(
+        as_text(outcome.get("summary"))
+        or (run.info.outcome.summary if run.info.outcome else "How it ended is not known")
     )
     parts = [f"# {escape(causes[0].title if causes else summary)}", escape(summary)]
     parts.append(fenced(command_line(run.info.command)))

@@ -12,7 +12,7 @@ from typing import Any
 
 import rerail
 from rerail.evidence.run_material import RecordedRun, read_material
-from rerail.evidence.run_words import seconds_in_words
+from rerail.evidence.run_words import seconds_in_words, sentence
 from rerail.report.charts import timeline
 from rerail.report.document import Document, Facts, Section
 from rerail.report.experiments import experiment_section, read_investigation
@@ -70,7 +70,7 @@ def document_of(
         summary = run.info.outcome.summary
     return Document(
         title=_title(diagnosis, run),
-        summary=summary or "How it ended is not known.",
+        summary=sentence(summary or "How it ended is not known"),
         facts=Facts([*_run_facts(run), *fact_list(diagnosis).items]),
         sections=[section for section in sections if section is not None],
         run_id=run.info.id,
