@@ -27,7 +27,14 @@ from rerail.evidence.progress import (
     find_progress,
     first_nonfinite,
 )
-from rerail.evidence.ranks import ECHO_CAUSES, FirstFailure, Trouble, find_first, launcher_root
+from rerail.evidence.ranks import (
+    ECHO_CAUSES,
+    ECHO_TYPES,
+    FirstFailure,
+    Trouble,
+    find_first,
+    launcher_root,
+)
 from rerail.evidence.resumption import Resumption
 from rerail.evidence.scan import Excerpt, excerpt_of, read_excerpt
 from rerail.evidence.signatures import SignatureMatch, match_signatures
@@ -147,6 +154,7 @@ class _Reader:
         self._label = label
         self._who = who
         self._resumption = resumption
+        self._causes_at: dict[int, set[str]] = {}
 
     def _add(self, kind: str, text: str, line: int, **data: Any) -> None:
         kept = {key: value for key, value in data.items() if value not in (None, "", ())}
@@ -182,15 +190,20 @@ class _Reader:
             for fact, group in match.signature.facts.items():
                 if group in match.groups and not resumed:
                     self.found.facts.setdefault(fact, match.groups[group])
+            self._causes_at.setdefault(match.line, set()).add(match.cause)
             if not resumed and match.signature.weight >= 2:
-                stamp = match.traceback.stamp if match.traceback else None
-                self._trouble(
-                    match.stream, match.line, stamp, match.cause in ECHO_CAUSES, match.text
-                )
+                is_echo = match.cause in ECHO_CAUSES
+                self._trouble(match.stream, match.line, match.stamp, is_echo, match.text)
 
     def tracebacks(self, tracebacks: Sequence[TracebackText]) -> None:
         for found in tracebacks[-40:]:
             handled = found.is_ignored or self._resumption.after(found.last_line, is_fatal=True)
+            if found.type and found.raised_at and not handled:
+                self.found.facts["exception"] = found.type
+                self.found.facts["raised_at"] = found.raised_at
+            if found.type and not handled:
+                is_echo = found.type in ECHO_TYPES or self._is_echo(found)
+                self._trouble(found.stream, found.last_line, found.stamp, is_echo, found.text)
             self._add(
                 "traceback",
                 found.text.partition("\n")[0] or "a traceback without its last line",
@@ -199,6 +212,7 @@ class _Reader:
                 full_type=found.full_type,
                 message=found.message[:2000],
                 frames=[f"{file}:{line} {name}" for file, line, name in found.frames[-12:]],
+                raised_at=found.raised_at,
                 stream=found.stream or self._who,
                 role=found.worker,
                 is_chained=found.is_chained,
@@ -206,6 +220,12 @@ class _Reader:
                 is_lone=not found.frames and not found.has_header,
                 was_handled=handled,
             )
+
+    def _is_echo(self, found: TracebackText) -> bool:
+        causes: set[str] = set()
+        for line in range(found.first_line, found.last_line + 1):
+            causes |= self._causes_at.get(line, set())
+        return bool(causes) and causes <= ECHO_CAUSES
 
     def exits(self, exits: Sequence[ExitLine]) -> None:
         for found in exits[-_KEPT_EXITS:]:

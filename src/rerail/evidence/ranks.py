@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 ECHO_CAUSES = frozenset({"peer-died", "collective-timeout", "nccl-network-failed"})
+ECHO_TYPES = frozenset(
+    {"ChildFailedError", "ProcessExitedException", "ProcessRaisedException", "SignalException"}
+)
 _ROOT = re.compile(r"Root Cause \(first observed failure\)")
 _RANK = re.compile(r"^\s*rank\s*:\s*(\d+)")
 

@@ -35,6 +35,7 @@ class SignatureMatch:
     file: int = 0
     groups: dict[str, str] = field(default_factory=dict)
     traceback: TracebackText | None = None
+    stamp: float | None = None
 
 
 @functools.cache
@@ -148,7 +149,14 @@ def _on_tail(cause: str, signature: Signature, tail: _Text) -> Iterator[Signatur
 def _made(cause: str, signature: Signature, match: re.Match[str], line: Line) -> SignatureMatch:
     groups = {name: value for name, value in match.groupdict().items() if value}
     return SignatureMatch(
-        cause, signature, line.number, line.text.strip(), line.stream, line.file, groups
+        cause,
+        signature,
+        line.number,
+        line.text.strip(),
+        line.stream,
+        line.file,
+        groups,
+        stamp=line.stamp,
     )
 
 
@@ -172,6 +180,7 @@ def _on_tracebacks(
                 traceback.file,
                 groups,
                 traceback,
+                traceback.stamp,
             )
             break
 

@@ -56,6 +56,16 @@ class TracebackText:
     is_ignored: bool = False  # "Exception ignored in": the program goes on
     has_header: bool = False
     stamp: float | None = None
+    source: str = ""  # the line of code of the last frame, where it was printed
+
+    @property
+    def raised_at(self) -> str:
+        """Where, in one line: `train.py:12 in main: y = labels[name]`."""
+        if not self.frames:
+            return ""
+        file, line, function = self.frames[-1]
+        where = f"{file}:{line}" if line else file
+        return f"{where} in {function}" + (f": {self.source}" if self.source else "")
 
     @property
     def text(self) -> str:
@@ -158,6 +168,7 @@ class _Reader:
         function = (frame.group("function") or "").strip()
         current.found.frames.append((frame.group("file"), int(at) if at else 0, function))
         current.found.last_line = line.number
+        current.found.source = ""
         current.source_lines = min(current.source_lines, 0)
 
     def _inside(self, line: Line, stream: str, current: _Open) -> None:
@@ -169,6 +180,8 @@ class _Reader:
                 self._exception(line, current, lone)
                 return
             current.source_lines += 1
+            if not current.found.source and text.strip(" \t~^"):
+                current.found.source = text.strip()[:160]
             if current.source_lines > 60:
                 self._close(stream)
             return

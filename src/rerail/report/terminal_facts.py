@@ -27,6 +27,8 @@ def what_was_happening(facts: dict[str, Any]) -> list[str]:
         where.append(f"{facts['failed_first']} failed first")
     if facts.get("stuck_process"):
         where.append(f"stuck: {facts['stuck_process']}")
+    if facts.get("raised_at") and not facts.get("library"):
+        where.append(f"{facts.get('exception', 'raised')} at {facts['raised_at']}")
     if where:
         lines.append("Where: " + ", ".join(where) + ".")
     if facts.get("peak_rss_bytes"):
