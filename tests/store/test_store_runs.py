@@ -66,6 +66,14 @@ def test_names_that_answer(store: Store, new_run: NewRun, monkeypatch: pytest.Mo
     assert Store(store.home / "other").resolve(str(store.runs / first)).id == first
 
 
+def test_a_label_answers_with_the_newest_run_of_that_name(store: Store) -> None:
+    for _ in range(2):
+        newest = store.create_run(["x"], "/", {"label": "baseline"}, False)
+        newest.finish(OK, 1.0)
+    assert store.resolve("baseline").path in {s.path for s in store.summaries()}
+    assert store.resolve("baseline").info().started_unix == newest.info.started_unix
+
+
 def test_names_that_do_not_answer_say_what_to_type(store: Store, new_run: NewRun) -> None:
     rename(store, ended(new_run), "20260101-000000-aaaa")
     rename(store, ended(new_run), "20260102-000000-bbbb")
@@ -310,6 +318,26 @@ def test_no_limit_and_no_sensible_limit_remove_nothing(
 )
 def test_sizes(text: str, size: int) -> None:
     assert retention.parse_size(text) == size
+
+
+def test_an_unreadable_run_can_be_removed(store: Store, new_run: NewRun) -> None:
+    run_id = ended(new_run)
+    (store.runs / run_id / "run.json").write_text("{")
+    store.remove(run_id)
+    assert store.ids() == []
+
+
+def test_a_working_folder_that_is_gone_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RERAIL_HOME", raising=False)
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(StoreUnavailable, match="does not exist any more"):
+        find_home()
+    monkeypatch.chdir(tmp_path)
 
 
 def test_a_folder_that_is_just_being_made_is_left_alone(store: Store) -> None:

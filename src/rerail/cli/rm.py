@@ -17,7 +17,8 @@ from rerail.cli._options import home_option, json_option, store_to_read
 from rerail.cli._printing import print_json
 from rerail.errors import RerailError, UsageError
 from rerail.evidence.run_words import bytes_in_words, counted
-from rerail.store import RunSummary, Store
+from rerail.store import Store
+from rerail.store.sizes import folder_bytes
 
 _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)")
 _SECONDS = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -41,24 +42,18 @@ def command(
     chosen = _choose(store, runs, older_than)
     if chosen and not yes:
         _confirm(chosen, store)
-    removed, refused = [], []
-    for summary in chosen:
+    removed: list[str] = []
+    refused: list[dict[str, str]] = []
+    for run_id in chosen:
         try:
-            store.remove(summary.info.id)
-            removed.append(summary)
+            store.remove(run_id)
+            removed.append(run_id)
         except RerailError as error:
-            refused.append({"id": summary.info.id, "why": error.message})
+            refused.append({"id": run_id, "why": error.message})
             click.echo(f"rerail: {error.message}", err=True)
-    freed = sum(summary.size_bytes for summary in removed)
+    freed = sum(chosen[run_id] for run_id in removed)
     if as_json:
-        print_json(
-            {
-                "schema": 1,
-                "removed": [summary.info.id for summary in removed],
-                "refused": refused,
-                "freed_bytes": freed,
-            }
-        )
+        print_json({"schema": 1, "removed": removed, "refused": refused, "freed_bytes": freed})
     elif removed or not refused:
         click.echo(f"{counted(len(removed), 'run')} removed, {bytes_in_words(freed)} freed.")
     return 1 if refused else 0
@@ -72,31 +67,29 @@ def parse_age(text: str) -> float:
     return float(found[1]) * _SECONDS[found[2]]
 
 
-def _choose(store: Store, names: Sequence[str], older_than: str | None) -> list[RunSummary]:
+def _choose(store: Store, names: Sequence[str], older_than: str | None) -> dict[str, int]:
+    """Ids and sizes. A run that cannot be read can be removed by its name, not by its age."""
     if not names and older_than is None:
         raise UsageError(
             "no run to remove was named", "Name one, as in `rerail rm last`, or give --older-than."
         )
-    known = {summary.info.id: summary for summary in store.summaries()}
-    wanted = {}
+    chosen = {}
     for name in names:
-        folder = store.resolve(name)
-        if folder.path.parent != store.runs:
-            raise UsageError(f"{folder.path} is not in {store.home}", "Give its store with --home.")
-        folder.info()  # a folder that cannot be read is not ours to remove
-        wanted[folder.id] = known[folder.id]
+        path = store.resolve(name).path
+        if path.parent != store.runs:
+            raise UsageError(f"{path} is not in {store.home}", "Give its store with --home.")
+        chosen[path.name] = folder_bytes(path)
     if older_than is not None:
         before = time.time() - parse_age(older_than)
-        for run_id, summary in known.items():
+        for summary in store.summaries():
             if summary.info.started_unix < before and summary.info.state != "running":
-                wanted[run_id] = summary
-    return list(wanted.values())
+                chosen[summary.info.id] = summary.size_bytes
+    return chosen
 
 
-def _confirm(chosen: Sequence[RunSummary], store: Store) -> None:
-    size = bytes_in_words(sum(summary.size_bytes for summary in chosen))
-    what = chosen[0].info.id if len(chosen) == 1 else counted(len(chosen), "run")
-    question = f"Remove {what} ({size}) from {store.home} for good?"
+def _confirm(chosen: dict[str, int], store: Store) -> None:
+    size = bytes_in_words(sum(chosen.values()))
+    what = next(iter(chosen)) if len(chosen) == 1 else counted(len(chosen), "run")
     if not sys.stdin.isatty():
         raise UsageError(f"not removed: {what} ({size})", "Type --yes to remove without asking.")
-    click.confirm(question, abort=True, err=True)
+    click.confirm(f"Remove {what} ({size}) from {store.home} for good?", abort=True, err=True)

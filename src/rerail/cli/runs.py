@@ -101,13 +101,15 @@ def _cells(summary: RunSummary, now: float) -> list[str]:
     info = summary.info
     elapsed = now - info.started_unix if info.state == "running" else info.elapsed_seconds
     program, *arguments = info.command or [""]
+    label = info.settings.get("label")
+    named = f"{label}: " if label else ""
     return [
         info.id,
         ago(now - info.started_unix),
         "" if elapsed is None else clock(elapsed),
         how_it_ended(info),
         summary.leading_cause or "",
-        printable(shlex.join([program.rpartition("/")[2] or program, *arguments])),
+        printable(named + shlex.join([program.rpartition("/")[2] or program, *arguments])),
     ]
 
 
@@ -140,6 +142,7 @@ def _document(summary: RunSummary) -> dict[str, Any]:
     return {
         "id": info.id,
         "folder": str(summary.path),
+        "label": info.settings.get("label"),
         "command": info.command,
         "cwd": info.cwd,
         "started_unix": info.started_unix,

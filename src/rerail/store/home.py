@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from rerail.errors import StoreUnavailable
+
 NAME = ".rerail"
 
 
@@ -18,7 +20,13 @@ def find_home(explicit: str | os.PathLike[str] | None = None, *, for_reading: bo
         return Path(explicit).expanduser().absolute()
     if from_environment := os.environ.get("RERAIL_HOME"):
         return Path(from_environment).expanduser().absolute()
-    here = Path.cwd()
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        raise StoreUnavailable(
+            "the working folder does not exist any more",
+            "Go to another one, or say where the runs are with --home or RERAIL_HOME.",
+        ) from None
     if for_reading:
         for folder in (here, *here.parents):
             if (folder / NAME).is_dir():

@@ -47,7 +47,7 @@ def is_live(folder: Path, info: RunInfo) -> bool:
     """Whether a recorder or its guardian is at work on this folder."""
     if info.state != "running":
         return False
-    held = _is_held(folder)
+    held = is_held(folder)
     if held:
         return True
     if info.recorder_scope and info.recorder_scope == scope():
@@ -55,7 +55,7 @@ def is_live(folder: Path, info: RunInfo) -> bool:
     return held is None and _was_written_lately(folder)
 
 
-def _is_held(folder: Path) -> bool | None:
+def is_held(folder: Path) -> bool | None:
     """None where the file system has no locks."""
     import fcntl
 

@@ -58,7 +58,14 @@ def _newest(runs: Path, ids: Sequence[str]) -> str:
     """Ids say the second; of runs begun in the same second the folder written last is newest."""
     second = ids[-1][:15]
     same = [run_id for run_id in ids if run_id[:15] == second]
-    return max(same, key=lambda run_id: ((runs / run_id).stat().st_ctime_ns, run_id))
+    return max(same, key=lambda run_id: (_changed_ns(runs / run_id), run_id))
+
+
+def _changed_ns(path: Path) -> int:
+    try:
+        return path.stat().st_ctime_ns
+    except OSError:
+        return 0  # removed this moment
 
 
 def _nothing_recorded(home: Path, name: str = "") -> tuple[str, str]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rerail
-from rerail.errors import RerailError, StoreUnavailable, UsageError
+from rerail.errors import RerailError, StoreUnavailable, UnknownRun, UsageError
 from rerail.records import RunInfo
 from rerail.store import layout, liveness, retention
 from rerail.store.appending import FaultLog, describe
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rerail.store.folder import RunFolder
 
 CLEAN_SECONDS = 0.1  # what a new run spends on making room before its command starts
-UNNAMED_SECONDS = 3600.0  # a folder without run.json may be a run that is just being made
+UNNAMED_SECONDS = 3600.0  # how long a folder may stand without its run.json
 
 
 @dataclass(frozen=True)
@@ -104,8 +104,14 @@ class Store:
         return writer
 
     def resolve(self, name: str) -> RunFolder:
-        """The run that answers to an id, a unique prefix of one, a folder, or `last`."""
-        return _reader(find_run(self.home, name, self.ids()))
+        """The run that answers to an id, a unique prefix of one, a folder, `last`, or a label."""
+        try:
+            return _reader(find_run(self.home, name, self.ids()))
+        except UnknownRun:
+            for summary in self.summaries():  # newest first
+                if name and summary.info.settings.get("label") == name:
+                    return _reader(summary.path)
+            raise
 
     def ids(self) -> list[str]:
         """Ids of all runs, oldest first."""
@@ -254,10 +260,7 @@ def _is_in_use(folder: RunFolder) -> bool:
     try:
         info = folder.info()
     except RerailError:
-        try:
-            return time.time() - folder.path.stat().st_mtime < UNNAMED_SECONDS
-        except OSError:
-            return False
+        return liveness.is_held(folder.path) is True or _is_being_made(folder.path)
     if info.state == "ended":
         return False
     if info.state == "running":
@@ -269,6 +272,15 @@ def _is_in_use(folder: RunFolder) -> bool:
     except RerailError:
         return False
     return any(liveness.has_process(process.pid, process.start_ticks) for process in root)
+
+
+def _is_being_made(path: Path) -> bool:
+    """A folder without run.json may be a run that is about to begin."""
+    try:
+        age_seconds = time.time() - path.stat().st_mtime
+    except OSError:
+        return False
+    return age_seconds < UNNAMED_SECONDS and not (path / layout.RUN).exists()
 
 
 def _stamp(path: Path) -> str:
