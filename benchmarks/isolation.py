@@ -1,0 +1,365 @@
+"""What does it cost to find the change that removes a random failure, and is the answer right?
+
+    python -m benchmarks.isolation --truths 1000
+
+Simulated ground truths: 16 changes, of which one alone removes the failure, or two are needed
+together, or either of two suffices, or none does; the failure comes at a constant rate, and a run
+of reference length crashes with probability 0.5, 0.3 or 0.1. Four strategies answer: rerail's
+planner; one factor at a time, each change run until it crashes or its clean stretch reaches the
+confidence (divided among the changes, so that the whole answer has it); ddmin, each test repeated
+until a crash or a clean stretch; and random single changes with rerail's inference. Cost is
+exposure in mean times to failure. `--history` crashes of the unchanged command are on record before
+the investigation begins and cost nothing; the clean runs among them are on record too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from multiprocessing import Pool
+
+from rerail.investigation import Investigation, TrialResult
+from rerail.survival import Hazard, classify
+
+MEAN_STEPS = 1000.0
+CHANGES = tuple(f"change-{i:02}" for i in range(16))
+CRASH_PROBABILITIES = (0.5, 0.3, 0.1)
+BUDGET_MEANS = 80.0
+
+
+@dataclass(frozen=True)
+class Truth:
+    """`rate(applied)` is the failure's rate as a share of the unchanged one."""
+
+    rate: Callable[[frozenset[str]], float]
+    answers: tuple[frozenset[str], ...]  # empty: none of these
+    culprit: str | None
+
+
+def draw_truth(kind: str, rng: random.Random) -> Truth:
+    one, other = rng.sample(CHANGES, 2)
+    both = frozenset((one, other))
+    if kind == "single":
+        return Truth(lambda s: 0.0 if one in s else 1.0, (frozenset((one,)),), one)
+    if kind == "together":
+        return Truth(lambda s: 0.0 if both <= s else 1.0, (both,), one)
+    if kind == "two sources":  # each change removes one of two failures that look the same
+        return Truth(lambda s: 1.0 - 0.5 * len(both & s), (both,), one)
+    if kind == "either":
+        answers = (frozenset((one,)), frozenset((other,)))
+        return Truth(lambda s: 0.0 if both & s else 1.0, answers, one)
+    if kind == "none":
+        return Truth(lambda s: 1.0, (), None)
+    if kind == "halved":
+        return Truth(lambda s: 0.5 if one in s else 1.0, (), one)
+    if kind == "single, others halve":
+        return Truth(
+            lambda s: 0.0 if one in s else 0.5 if other in s else 1.0, (frozenset((one,)),), one
+        )
+    raise ValueError(kind)
+
+
+@dataclass
+class World:
+    """Runs the imaginary command; keeps the account."""
+
+    truth: Truth
+    run_steps: float
+    rng: random.Random
+    shape: float = 1.0  # of the Weibull distribution: above 1 wears out
+    spread: float = 0.0  # how much the rate differs from run to run (log deviation)
+    used_steps: float = 0.0
+    runs: int = 0
+
+    def run(self, applied: frozenset[str], limit: float) -> TrialResult:
+        rate = self.truth.rate(applied) * math.exp(self.rng.gauss(0.0, self.spread))
+        end = math.ceil(min(limit, self.run_steps))
+        crash = math.inf
+        if rate > 0.0:
+            scale = MEAN_STEPS / math.gamma(1.0 + 1.0 / self.shape)
+            crash = math.ceil(self.rng.weibullvariate(scale / rate ** (1 / self.shape), self.shape))
+        self.runs += 1
+        self.used_steps += min(crash, end)
+        if crash <= end:
+            return TrialResult.of(applied, max(crash, 1), "crashed")
+        return TrialResult.of(applied, end, "survived")
+
+    def history(self, crashes: int) -> tuple[list[float], list[float]]:
+        """What was on record before: runs until so many had crashed; free of charge."""
+        crashed: list[float] = []
+        clean: list[float] = []
+        while len(crashed) < crashes:
+            result = self.run(frozenset(), math.inf)
+            (crashed if result.outcome == "crashed" else clean).append(result.exposure)
+        self.used_steps, self.runs = 0.0, 0
+        return crashed, clean
+
+
+@dataclass(frozen=True)
+class Setting:
+    strategy: str
+    kind: str
+    crash_probability: float
+    history: int
+    confidence: float
+    with_diagnosis: bool = False
+    shape: float = 1.0
+    spread: float = 0.0
+
+
+Answer = frozenset[str] | None  # an empty set says none of these; None says nothing
+
+
+def diagnosis_weights(truth: Truth, rng: random.Random) -> dict[str, float]:
+    """A diagnosis that names the right change first in 7 of 10 cases, second or third in 2."""
+    weights = dict.fromkeys(CHANGES, 1.0)
+    names = rng.sample(CHANGES, 3)
+    place = rng.choices((0, 1, 2, None), (0.7, 0.12, 0.08, 0.1))[0]
+    if truth.culprit and place is not None:
+        names = [name for name in names if name != truth.culprit]
+        names.insert(place, truth.culprit)
+    for name, weight in zip(names, (15.0, 6.0, 3.0), strict=False):
+        weights[name] = weight
+    return weights
+
+
+def investigate(world: World, setting: Setting) -> Answer:
+    crashed, clean = world.history(setting.history)
+    weights = diagnosis_weights(world.truth, world.rng) if setting.with_diagnosis else None
+    # The planner cannot know the changes' order, and the simulation must not favour one.
+    changes = world.rng.sample(CHANGES, len(CHANGES))
+    investigation = Investigation(
+        changes,
+        weights,
+        setting.confidence,
+        classify(crashed, clean),
+        run_length=world.run_steps,
+        overhead=0.02 * MEAN_STEPS,
+    )
+    while world.used_steps < BUDGET_MEANS * MEAN_STEPS:
+        if setting.strategy == "random":
+            if investigation.verdict().is_final:
+                break
+            result = world.run(frozenset((world.rng.choice(CHANGES),)), world.run_steps)
+        else:
+            plan = investigation.next_trial()
+            if plan is None:
+                break
+            result = world.run(frozenset(plan.changes), plan.exposure_limit)
+        investigation.record(result)
+    verdict = investigation.verdict()
+    if verdict.status == "confirmed":
+        return frozenset(verdict.changes)
+    return frozenset() if verdict.status == "none-of-these" else None
+
+
+class CleanStretchTest:
+    """Does the failure come under these changes? Runs until a crash or a long enough stretch."""
+
+    def __init__(self, world: World, setting: Setting, tests: int) -> None:
+        self.world = world
+        crashed, clean = world.history(setting.history)
+        self.crashes, self.exposure = len(crashed), sum(crashed) + sum(clean)
+        self.luck = (1.0 - setting.confidence) / tests
+        # More crashes of the unchanged command first, where that makes the stretches shorter.
+        while self.crashes < math.log(1.0 / self.luck):
+            self._note(world.run(frozenset(), world.run_steps))
+
+    def fails(self, applied: frozenset[str]) -> bool:
+        stretch = 0.0
+        while Hazard(self.crashes, self.exposure).luck(stretch) > self.luck:
+            result = self.world.run(applied, math.inf)
+            if result.outcome == "crashed":
+                self.exposure += stretch
+                self._note(result)
+                return True
+            stretch += result.exposure
+        return False
+
+    def _note(self, result: TrialResult) -> None:
+        self.crashes += result.outcome == "crashed"
+        self.exposure += result.exposure
+
+
+def one_factor_at_a_time(world: World, setting: Setting) -> Answer:
+    test = CleanStretchTest(world, setting, len(CHANGES))
+    order = list(CHANGES)
+    if setting.with_diagnosis:
+        weights = diagnosis_weights(world.truth, world.rng)
+        order.sort(key=lambda change: -weights[change])
+    for change in order:
+        if not test.fails(frozenset((change,))):
+            return frozenset((change,))
+    return frozenset()
+
+
+def ddmin(world: World, setting: Setting) -> Answer:
+    """Zeller's minimising delta debugging of the set of changes under which nothing fails."""
+    test = CleanStretchTest(world, setting, len(CHANGES))
+    kept = list(CHANGES)
+    if test.fails(frozenset(kept)):
+        return frozenset()
+    pieces = 2
+    while len(kept) >= 2:
+        size = math.ceil(len(kept) / pieces)
+        parts = [kept[i : i + size] for i in range(0, len(kept), size)]
+        for smaller, next_pieces in _reductions(kept, parts, pieces):
+            if not test.fails(frozenset(smaller)):
+                kept, pieces = smaller, next_pieces
+                break
+        else:
+            if pieces >= len(kept):
+                break
+            pieces = min(2 * pieces, len(kept))
+    return frozenset(kept)
+
+
+def _reductions(
+    kept: list[str], parts: list[list[str]], pieces: int
+) -> Iterator[tuple[list[str], int]]:
+    for part in parts:
+        yield part, 2
+    if pieces > 2:
+        for part in parts:
+            yield [change for change in kept if change not in part], max(pieces - 1, 2)
+
+
+STRATEGIES: dict[str, Callable[[World, Setting], Answer]] = {
+    "rerail": investigate,
+    "one at a time": one_factor_at_a_time,
+    "ddmin": ddmin,
+    "random": investigate,
+}
+
+
+@dataclass
+class Tally:
+    right: int = 0
+    wrong: int = 0
+    open: int = 0
+    cost_means: float = 0.0
+    runs: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.right + self.wrong + self.open
+
+    def add(self, other: Tally) -> None:
+        self.right += other.right
+        self.wrong += other.wrong
+        self.open += other.open
+        self.cost_means += other.cost_means
+        self.runs += other.runs
+
+
+def measure(job: tuple[Setting, int, int]) -> tuple[Setting, Tally]:
+    setting, seed, truths = job
+    tally = Tally()
+    for i in range(truths):
+        rng = random.Random(f"{setting.kind} {setting.crash_probability} {seed} {i}")
+        run_steps = -MEAN_STEPS * math.log1p(-setting.crash_probability)
+        if setting.shape != 1.0:  # a run that wears out reaches its age
+            run_steps = 3.0 * MEAN_STEPS
+        world = World(draw_truth(setting.kind, rng), run_steps, rng, setting.shape, setting.spread)
+        answer = STRATEGIES[setting.strategy](world, setting)
+        if answer is None:
+            tally.open += 1
+        elif answer in world.truth.answers or not (answer or world.truth.answers):
+            tally.right += 1
+        else:
+            tally.wrong += 1
+        tally.cost_means += world.used_steps / MEAN_STEPS
+        tally.runs += world.runs
+    return setting, tally
+
+
+def tables(args: argparse.Namespace) -> Iterator[tuple[str, list[Setting]]]:
+    known, confidence = args.history, args.confidence
+    for strategy in STRATEGIES:
+        if args.strategies and strategy not in args.strategies:
+            continue
+        kinds = ("single", "together", "either", "none")
+        yield (
+            f"{strategy}, flat priors",
+            [
+                Setting(strategy, kind, p, known, confidence)
+                for kind in kinds
+                for p in CRASH_PROBABILITIES
+            ],
+        )
+    if args.strategies and "rerail" not in args.strategies:
+        return
+    yield (
+        "rerail, the diagnosis's priors",
+        [
+            Setting("rerail", kind, p, known, confidence, with_diagnosis=True)
+            for kind in ("single", "together", "either")
+            for p in CRASH_PROBABILITIES
+        ],
+    )
+    yield (
+        "rerail, rate learnt from one crash",
+        [
+            Setting("rerail", kind, 0.3, 1, confidence)
+            for kind in ("single", "together", "either", "none")
+        ],
+    )
+    yield (
+        "rerail, what the model does not expect",
+        [
+            Setting("rerail", "halved", 0.3, known, confidence),
+            Setting("rerail", "single, others halve", 0.3, known, confidence),
+            Setting("rerail", "two sources", 0.3, known, confidence),
+            Setting("rerail", "single", 0.3, known, confidence, spread=0.5),
+            Setting("rerail", "none", 0.3, known, confidence, spread=0.5),
+            Setting("rerail", "single", 0.5, known, confidence, shape=3.0),
+            Setting("rerail", "none", 0.5, known, confidence, shape=3.0),
+        ],
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--truths", type=int, default=1000, help="ground truths per line")
+    parser.add_argument("--confidence", type=float, default=0.99)
+    parser.add_argument(
+        "--history", type=int, default=20, help="crashes on record before, free of charge"
+    )
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--strategies", nargs="*", choices=list(STRATEGIES))
+    args = parser.parse_args()
+    share = max(1, min(50, args.truths))
+    with Pool(args.processes) as pool:
+        for title, settings in tables(args):
+            jobs = [(s, n, share) for s in settings for n in range(args.truths // share)]
+            tallies: dict[Setting, Tally] = {setting: Tally() for setting in settings}
+            for setting, tally in pool.imap_unordered(measure, jobs):
+                tallies[setting].add(tally)
+            _print_table(title, tallies)
+
+
+def _print_table(title: str, tallies: dict[Setting, Tally]) -> None:
+    print(f"\n{title} (crashes on record: {next(iter(tallies)).history})")
+    print(f"{'truth':22} {'p':>4} {'right':>7} {'wrong':>7} {'open':>6} {'cost':>6} {'runs':>6}")
+    confirmed = wrong = 0
+    for setting, tally in tallies.items():
+        n = tally.total
+        label = setting.kind
+        label += f", spread {setting.spread:g}" * (setting.spread > 0)
+        label += f", shape {setting.shape:g}" * (setting.shape != 1.0)
+        print(
+            f"{label:22.22} {setting.crash_probability:4.1f} {tally.right / n:7.1%}"
+            f" {tally.wrong / n:7.1%} {tally.open / n:6.1%} {tally.cost_means / n:6.2f}"
+            f" {tally.runs / n:6.1f}",
+            flush=True,
+        )
+        wrong += tally.wrong
+        confirmed += tally.wrong + (tally.right if setting.kind not in ("none", "halved") else 0)
+    print(f"wrong among confirmed: {wrong / max(confirmed, 1):.2%} of {confirmed}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

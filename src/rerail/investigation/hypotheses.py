@@ -1,0 +1,104 @@
+"""What could be true about the changes: the hypotheses that trials decide between.
+
+Changes and their weights come in; hypotheses with prior probabilities go out. Changes are
+opaque here, and a set of them is a bit mask: bit i stands for the i-th change.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+HypothesisKind = Literal[
+    "alone",  # this one change removes the failure
+    "either",  # each of these two does
+    "together",  # these two do, neither of them alone
+    "weaker",  # this one makes it rarer and does not remove it
+    "none",  # no set of these changes removes it
+    "gone",  # it no longer comes at all, whatever is changed
+]
+
+# How likely each kind is before anything is known. "None" and "alone" set the price of a
+# verdict: a stretch has to be clean for odds of 99 none / alone, and under "none" the chance
+# of a wrong confirmation is at most alone / (99 none) (docs/design/which-trial-next.md).
+PRIOR_BY_KIND: dict[HypothesisKind, float] = {
+    "alone": 0.66,
+    "either": 0.08,
+    "together": 0.08,
+    "weaker": 0.04,
+    "none": 0.12,
+    "gone": 0.02,
+}
+# How much rarer a "weaker" change makes the failure.
+WEAKER_RATE = 0.5
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    kind: HypothesisKind
+    mask: int
+    prior: float
+
+    def rate(self, applied: int) -> float:
+        """The failure's rate under these changes, as a share of the rate without any."""
+        if self.kind == "none":
+            return 1.0
+        if self.kind == "gone":
+            return 0.0
+        if self.kind == "together":
+            return 0.0 if applied & self.mask == self.mask else 1.0
+        if not applied & self.mask:
+            return 1.0
+        return WEAKER_RATE if self.kind == "weaker" else 0.0
+
+
+def build_hypotheses(
+    changes: Sequence[str], weights: Mapping[str, float] | None = None, max_pairs: int = 500
+) -> list[Hypothesis]:
+    """Every hypothesis on these changes; pairs up to `max_pairs`, the likeliest first.
+
+    `weights` says how likely each change is to be the one, in any scale; a change that is
+    not named gets the smallest weight that is. Without weights all are alike.
+    """
+    shares = _shares(changes, weights or {})
+    pairs = sorted(
+        itertools.combinations(range(len(changes)), 2),
+        key=lambda pair: -(shares[pair[0]] + shares[pair[1]]),
+    )[:max_pairs]
+    total = math.fsum(shares[a] + shares[b] for a, b in pairs)
+    found: list[Hypothesis] = []
+
+    def add(kind: HypothesisKind, mask: int, share: float) -> None:
+        found.append(Hypothesis(kind, mask, PRIOR_BY_KIND[kind] * share))
+
+    for i, share in enumerate(shares):
+        add("alone", 1 << i, share)
+        add("weaker", 1 << i, share)
+    for a, b in pairs:
+        add("either", 1 << a | 1 << b, (shares[a] + shares[b]) / total)
+        add("together", 1 << a | 1 << b, (shares[a] + shares[b]) / total)
+    add("none", 0, 1.0)
+    add("gone", 0, 1.0)
+    mass = math.fsum(hypothesis.prior for hypothesis in found)
+    return [Hypothesis(h.kind, h.mask, h.prior / mass) for h in found]
+
+
+def _shares(changes: Sequence[str], weights: Mapping[str, float]) -> list[float]:
+    if not changes:
+        raise ValueError("an investigation needs at least one change to try")
+    if len(set(changes)) < len(changes):
+        raise ValueError("a change is named twice")
+    unknown = set(weights) - set(changes)
+    if unknown:
+        raise ValueError(f"weights for changes that are not tried: {sorted(unknown)}")
+    if any(not (weight >= 0.0 and math.isfinite(weight)) for weight in weights.values()):
+        raise ValueError("a weight is a finite number from zero up")
+    named = [weight for weight in weights.values() if weight > 0.0]
+    least = min(named, default=1.0)
+    # A weight of zero is an opinion, not a proof: every change keeps a small share.
+    raw = [max(weights.get(change, least), 0.02 * max(named, default=1.0)) for change in changes]
+    total = math.fsum(raw)
+    return [weight / total for weight in raw]
