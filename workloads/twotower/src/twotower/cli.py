@@ -158,13 +158,23 @@ def _prepare(a: argparse.Namespace) -> int:
         from twotower.synthetic import write_synthetic
 
         val = a.val or max(1, a.rows // 20)
-        paths = write_synthetic(a.out, a.rows, a.length, a.bank, val, a.dimension, a.seed)
+        paths: tuple[Path, ...] = write_synthetic(
+            a.out, a.rows, a.length, a.bank, val, a.dimension, a.seed
+        )
         print(f"{a.rows:,} + {val:,} pairs of length {a.length}, bank of {a.bank:,}")
     else:
         from twotower.text import write_text_data
 
         paths = write_text_data(
-            a.text, a.out, a.length, a.words, a.val, a.dimension, a.embedder, a.sentence_model, a.seed
+            a.text,
+            a.out,
+            a.length,
+            a.words,
+            a.val,
+            a.dimension,
+            a.embedder,
+            a.sentence_model,
+            a.seed,
         )
     for path in paths:
         print(f"{path}  {path.stat().st_size / 1e6:,.1f} MB")
@@ -172,7 +182,7 @@ def _prepare(a: argparse.Namespace) -> int:
 
 
 def _train(a: argparse.Namespace) -> int:
-    from twotower.config import build_config, check_same_run, read_config, write_config
+    from twotower.config import build_config, check_same_run, read_config
     from twotower.train import run_training
 
     given = {f.name: getattr(a, f.name) for f in fields(Config) if hasattr(a, f.name)}
@@ -194,32 +204,8 @@ def _train(a: argparse.Namespace) -> int:
         if "pairs" not in given or "bank" not in given:
             raise TwotowerError("say where the data is: --data DIR, or --pairs FILE --bank FILE")
         config = build_config(given, profile)
-        run = claim_run_folder(run)
-    write_config(config, run)
     run_training(config, run, a.resume, not a.no_bar)
     return 0
-
-
-def claim_run_folder(wanted: Path) -> Path:
-    """The folder asked for if it is free, else the next number: a run is never written over."""
-    import os
-
-    if int(os.environ.get("RANK", "0")):
-        return wanted  # only the first process claims; the others write nothing there
-    number, folder = 1, wanted
-    while True:
-        try:
-            folder.mkdir(parents=True)
-        except FileExistsError:
-            if folder.is_dir() and not any(folder.iterdir()):
-                break
-            number += 1
-            folder = wanted.with_name(f"{wanted.name}-{number}")
-            continue
-        break
-    if folder != wanted:
-        print(f"{wanted} holds an earlier run; this one goes to {folder}", flush=True)
-    return folder
 
 
 def _evaluate(a: argparse.Namespace) -> int:

@@ -36,7 +36,9 @@ class Config:
     bank: str
     # model
     encoder: str = _("gru", "gru, lstm, or mean (no recurrence, a cheap reference)")
-    hidden: int = _(512, "per direction; with width 768 this is the incident's 4,725,504 parameters")
+    hidden: int = _(
+        512, "per direction; with width 768 this is the incident's 4,725,504 parameters"
+    )
     # optimisation
     epochs: int = _(10, "passes over the pairs")
     steps: int = _(0, "stop after this many optimizer steps; 0: after the epochs")
@@ -56,7 +58,9 @@ class Config:
     mine_queries: int = _(2048, "coming queries that get negatives at a refresh")
     hard_negatives: int = _(8, "mined per query")
     duplicate_cosine: float = _(0.95, "nearer to the target than this is the target in other words")
-    faiss_index: str = _("flat", "flat as in the incident; ivf and hnsw find nearly the same, sooner")
+    faiss_index: str = _(
+        "flat", "flat as in the incident; ivf and hnsw find nearly the same, sooner"
+    )
     # the machine: none of these changes a result beyond rounding
     device: str = _("auto", "cpu, cuda or mps, of those that are there; auto: the fastest")
     threads: int = _(0, "of torch; 0: as torch and OMP_NUM_THREADS have it")

@@ -137,8 +137,7 @@ def _check_targets(
             row = start + int(differs.argmax())
             raise BadDataError(
                 pairs_path,
-                f"is not row {target_N[row]} of {bank_path}: "
-                "pairs and bank do not belong together",
+                f"is not row {target_N[row]} of {bank_path}: pairs and bank do not belong together",
                 f"Y_{name}",
                 row,
                 do="use the two archives that one `twotower prepare` wrote",
@@ -176,7 +175,7 @@ def _find_targets(
 
 
 def _check_values(path: Path, arrays: dict[str, Array], unit_length: tuple[str, ...]) -> None:
-    """Every value is finite, every target a direction. Read once; a note beside the file says so."""
+    """Every value is finite, every target of length 1. A note beside the file says it was read."""
     stat = path.stat()
     seal = {"bytes": stat.st_size, "modified_ns": stat.st_mtime_ns}
     note = path.with_name(path.name + ".checked")

@@ -64,7 +64,9 @@ class TfidfEmbedder:
         try:
             from sklearn.decomposition import TruncatedSVD
         except ImportError:
-            raise TwotowerError("prepare --text needs scikit-learn: pip install scikit-learn") from None
+            raise TwotowerError(
+                "prepare --text needs scikit-learn: pip install scikit-learn"
+            ) from None
         self._vectorizer = _vectorizer(min_df=2 if len(texts) > 1000 else 1)
         weights_NW = self._vectorizer.fit_transform(texts).astype(np.float32)
         width = min(self._dimension, min(weights_NW.shape) - 1)

@@ -49,9 +49,7 @@ def evaluate(
     return results
 
 
-def target_ranks(
-    q_QD: Tensor, split: Split, bank_MD: Array, skip_context: bool = False
-) -> Tensor:
+def target_ranks(q_QD: Tensor, split: Split, bank_MD: Array, skip_context: bool = False) -> Tensor:
     """The rank of each query's target among all rows, 1 being the best."""
     own_Q = torch.einsum("qd,qd->q", q_QD, as_tensor(split.y_ND[: len(q_QD)]))
     bar_Q1 = (own_Q + _SAME)[:, None]

@@ -94,6 +94,4 @@ def _write_onnx(tower: QueryTower, out: Path, dimension: int) -> Callable[[Tenso
             dynamo=False,  # the other exporter needs onnxscript as well
         )
     session = onnxruntime.InferenceSession(str(out), providers=["CPUExecutionProvider"])
-    return lambda x_BTD: torch.from_numpy(
-        np.asarray(session.run(None, {"x": x_BTD.numpy()})[0])
-    )
+    return lambda x_BTD: torch.from_numpy(np.asarray(session.run(None, {"x": x_BTD.numpy()})[0]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 import sys
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 
@@ -33,7 +33,7 @@ def build_index(bank_MD: Array, kind: str, threads: int) -> Any:
         faiss.omp_set_num_threads(threads)
     M, D = bank_MD.shape
     if kind == "flat":
-        index = faiss.IndexFlatIP(D)
+        index: Any = faiss.IndexFlatIP(D)
     elif kind == "ivf":
         # About sqrt(M) lists with 39 or more training points each, an eighth of them searched.
         lists = max(1, min(int(M**0.5), M // 39))
@@ -50,7 +50,7 @@ def build_index(bank_MD: Array, kind: str, threads: int) -> Any:
     return index
 
 
-def read_exactly(stream: BinaryIO, size: int) -> bytes:
+def read_exactly(stream: IO[bytes], size: int) -> bytes:
     parts = []
     while size:
         part = stream.read(size)

@@ -84,7 +84,9 @@ def _last_row_of_each_step(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def _finite(rows: list[dict[str, Any]]) -> Gate:
     bad = [row for row in rows if row["event"] == "not-finite"]
     if bad:
-        found = f"the {bad[-1]['what']} at step {bad[-1]['step']}; its batch is in {bad[-1]['file']}"
+        found = (
+            f"the {bad[-1]['what']} at step {bad[-1]['step']}; its batch is in {bad[-1]['file']}"
+        )
         return Gate("finite", "failed", found)
     return Gate("finite", "passed", "no NaN, no Inf")
 
@@ -99,7 +101,9 @@ def _alive(rows: list[dict[str, Any]], steps: list[dict[str, Any]]) -> Gate:
     if pids and _is_running(pids[-1]):
         return Gate("alive", "passed", f"running as process {pids[-1]}")
     reached = steps[-1]["step"] if steps else 0
-    where = f"while mining ({last['miner']})" if last["event"] == "mining-started" else "while training"
+    where = (
+        f"while mining ({last['miner']})" if last["event"] == "mining-started" else "while training"
+    )
     return Gate("alive", "failed", f"died after step {reached}, {where}")
 
 
@@ -151,7 +155,9 @@ def _step_rate(steps: list[dict[str, Any]], gate: dict[str, Any]) -> Gate:
 
 def _decide(gates: dict[str, Gate], config: Config, rows: list[dict[str, Any]]) -> Verdict:
     if gates["finite"].state == "failed":
-        return Verdict("stop", f"{gates['finite'].found}. Lower --lr (now {config.lr}) and start anew.")
+        return Verdict(
+            "stop", f"{gates['finite'].found}. Lower --lr (now {config.lr}) and start anew."
+        )
     if gates["alive"].state == "failed":
         return _decide_after_death(gates["alive"].found, config)
     for name in ("loss falling", "recall@500"):

@@ -22,7 +22,7 @@ class Journal:
     def __init__(self, folder: Path, is_first: bool, has_bar: bool) -> None:
         self._metrics: TextIO | None = None
         self._log: TextIO | None = None
-        self._bar: tqdm[None] | None = None
+        self._bar: Any = None
         self._has_bar = has_bar and is_first
         if is_first:
             self._metrics = (folder / "metrics.jsonl").open("a", encoding="utf-8", buffering=1)

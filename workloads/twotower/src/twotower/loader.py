@@ -121,4 +121,3 @@ class Loader:
 def gather_with_numpy(x_NLD: Array, rows_R: Array, out_RLD: Array) -> None:
     # mode="clip" lets take() write straight into `out`; the rows are valid by construction.
     np.take(x_NLD, rows_R, axis=0, out=out_RLD, mode="clip")
-

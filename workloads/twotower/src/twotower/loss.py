@@ -84,7 +84,7 @@ def _hidden_slots(memory: MemoryBank, target_R: Tensor, begin_R: Tensor) -> tupl
 
 
 class _LogSumExpOverConstants(torch.autograd.Function):
-    """logsumexp(q Kᵀ / t) per row with one (R, K) buffer forwards and back, and none for K's grad."""
+    """logsumexp(q Kᵀ / t) of each row: one (R, K) buffer for both passes, no gradient for K."""
 
     @staticmethod
     def forward(

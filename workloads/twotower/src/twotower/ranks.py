@@ -41,7 +41,9 @@ class Ranks:
         flat = torch.cat([g.reshape(-1) for g in gradients])
         dist.all_reduce(flat)
         flat /= self.world_size
-        for gradient, part in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+        for gradient, part in zip(
+            gradients, flat.split([g.numel() for g in gradients]), strict=True
+        ):
             gradient.copy_(part.view_as(gradient))
 
     def mean(self, value: float) -> float:
@@ -62,6 +64,13 @@ class Ranks:
         parts: list[Tensor | None] = [None] * self.world_size
         dist.all_gather_object(parts, part)
         return torch.cat([p for p in parts if p is not None])
+
+    def agree(self, value: str) -> str:
+        """The first process's value, in all of them."""
+        values = [value]
+        if self.world_size > 1:
+            dist.broadcast_object_list(values)
+        return values[0]
 
     def wait(self) -> None:
         if self.world_size > 1:

@@ -19,7 +19,9 @@ import numpy as np
 from twotower.archive import ArchiveWriter, Array
 
 LATENT = 48  # few enough to be learned in minutes, enough that no two of 10^6 documents coincide
-ROTATION_RADIANS = 1.4  # leaves cos 1.4 = 0.17 of a document in its query: a weak baseline, not none
+ROTATION_RADIANS = (
+    1.4  # leaves cos 1.4 = 0.17 of a document in its query: a weak baseline, not none
+)
 DOCUMENT_NOISE = 0.3  # beside a latent part of length 1
 QUERY_NOISE = 4.0  # per vector of the sequence; averaging over the sequence is part of the task
 _BLOCK_VALUES = 1 << 24  # 64 MB of float32 at a time
@@ -120,7 +122,7 @@ def _gaussian_by_id(ids_n: Array, width: int, seed: int, stream: int) -> Array:
             half, dtype=np.uint64
         )
         counter += np.uint64((seed * 8 + stream + 1) * 0x632BE59BD9B4E019 & (2**64 - 1))
-        bits = counter * np.uint64(0x9E3779B97F4A7C15)
+        bits: Array = counter * np.uint64(0x9E3779B97F4A7C15)
         bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         bits ^= bits >> np.uint64(31)

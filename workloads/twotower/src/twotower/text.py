@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from twotower.archive import ArchiveWriter, Array
-from twotower.embed import Embedder, make_embedder
+from twotower.embed import make_embedder
 from twotower.errors import TwotowerError
 
 _SUFFIXES = (".txt", ".rst", ".md", ".html", ".htm", ".adoc", ".org", ".tex")
@@ -112,9 +112,7 @@ def _read_chunks(folder: Path, words: int) -> tuple[Chunks, list[int]]:
         chunks.extend(parts)
         chunks.sources.extend([str(path.relative_to(folder))] * len(parts))
     if not chunks:
-        raise TwotowerError(
-            f"{folder}: no text found (looked for {' '.join(_SUFFIXES)}, also .gz)"
-        )
+        raise TwotowerError(f"{folder}: no text found (looked for {' '.join(_SUFFIXES)}, also .gz)")
     return chunks, starts
 
 
@@ -182,12 +180,13 @@ def _pair_targets(starts: list[int], count: int, is_known: Array) -> list[tuple[
 def _choose_val_files(targets: list[tuple[int, int]], wanted: int, seed: int) -> set[int]:
     """Whole files, at random, until they hold enough pairs."""
     files, sizes = np.unique([first for _, first in targets], return_counts=True)
+    largest = max(wanted // 4, int(np.median(sizes)))  # one huge file would be all of the split
     chosen: set[int] = set()
     pairs = 0
     for place in np.random.default_rng(seed).permutation(len(files)):
         if pairs >= wanted or len(chosen) + 1 >= len(files):
             break
-        if sizes[place] <= max(wanted // 4, 1):  # one huge file would be all of the split
+        if sizes[place] <= largest:
             chosen.add(int(files[place]))
             pairs += int(sizes[place])
     return chosen
@@ -198,6 +197,3 @@ def _context(vectors_MD: Array, chunk: int, first: int, length: int) -> Array:
     x_LD = np.zeros((length, vectors_MD.shape[1]), np.float32)
     x_LD[length - (chunk - begin) :] = vectors_MD[begin:chunk]
     return x_LD
-
-
-__all__ = ["Embedder", "read_text", "split_text", "write_text_data"]

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from twotower.checkpoint import load_checkpoint, newest_checkpoint, save_checkpoint
-from twotower.config import Config
+from twotower.config import Config, write_config
 from twotower.dataset import Data, as_tensor, open_data
 from twotower.devices import pick_device
 from twotower.errors import NotFiniteError
@@ -36,8 +36,16 @@ from twotower.schedule import lr_at
 class Trainer:
     """One run: the state that a checkpoint holds, and the steps that change it."""
 
-    def __init__(self, config: Config, data: Data, ranks: Ranks, run: Path, journal: Journal) -> None:
-        self.config, self.data, self.ranks, self.run, self.journal = config, data, ranks, run, journal
+    def __init__(
+        self, config: Config, data: Data, ranks: Ranks, run: Path, journal: Journal
+    ) -> None:
+        self.config, self.data, self.ranks, self.run, self.journal = (
+            config,
+            data,
+            ranks,
+            run,
+            journal,
+        )
         self.device = pick_device(config.device, int(os.environ.get("LOCAL_RANK", "0")))
         torch.manual_seed(config.seed)
         if config.threads:
@@ -77,7 +85,9 @@ class Trainer:
             epoch, place = divmod(self.step, per_epoch)
             epoch_end = min(self.total_steps, (epoch + 1) * per_epoch)
             self.journal.open_bar(
-                (epoch_end - epoch * per_epoch) * self.config.accum, place * self.config.accum, epoch
+                (epoch_end - epoch * per_epoch) * self.config.accum,
+                place * self.config.accum,
+                epoch,
             )
             while self.step < epoch_end:
                 # Mining comes before the step it serves, checkpoints after the step they name:
@@ -95,7 +105,9 @@ class Trainer:
         started, losses = time.perf_counter(), []
         for chunk in self.loader.chunks(self.step, until):
             losses.append(self._accumulate(chunk))
-            self.journal.advance(chunk.micro_batches, losses[-1] / len(chunk.rows_C) * self.loader.window)
+            self.journal.advance(
+                chunk.micro_batches, losses[-1] / len(chunk.rows_C) * self.loader.window
+            )
             if chunk.is_last:
                 elapsed = time.perf_counter() - started
                 self._finish_step(sum(losses), elapsed)
@@ -115,7 +127,7 @@ class Trainer:
         loss = loss_R.sum() * (self.ranks.world_size / self.loader.window)
         if not torch.isfinite(loss):
             self._stop_not_finite("loss", chunk.rows_C, chunk.x_RLD, chunk.y_CD, loss_R)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         self.memory.push(chunk.y_CD, chunk.target_C)  # after backward, which reads the ring
         return float(loss.detach())
 
@@ -127,7 +139,9 @@ class Trainer:
         if not np.isfinite(norm):
             rows = self.loader.rows_of_step(self.step)
             x, y = self.data.train.x_NLD[rows], self.data.train.y_ND[rows]
-            self._stop_not_finite("gradient", rows, as_tensor(x), as_tensor(y), torch.tensor([loss]))
+            self._stop_not_finite(
+                "gradient", rows, as_tensor(x), as_tensor(y), torch.tensor([loss])
+            )
         lr = lr_at(self.step, self.total_steps, config.lr, config.warmup_steps, config.min_lr_ratio)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
@@ -149,14 +163,18 @@ class Trainer:
             self.save()
 
     def _end_epoch(self, epoch: int) -> None:
-        results = evaluate(
-            self.model,
-            self.data.val,
-            self.data.bank_MD,
-            self.config.val_rows,
-            self.device,
-            with_baselines=epoch == 0,
-        ) if self.ranks.is_first and len(self.data.val) else {}
+        results = (
+            evaluate(
+                self.model,
+                self.data.val,
+                self.data.bank_MD,
+                self.config.val_rows,
+                self.device,
+                with_baselines=epoch == 0,
+            )
+            if self.ranks.is_first and len(self.data.val)
+            else {}
+        )
         for method, metrics in results.items():
             self.journal.record("eval", step=self.step, epoch=epoch + 1, method=method, **metrics)
             self.journal.say(
@@ -232,12 +250,11 @@ class Trainer:
         self.mined_NH = state["mined"].cpu()
         torch.set_rng_state(state["torch_rng"].cpu())
 
-    def _stop_not_finite(
-        self, what: str, rows: Any, x: Tensor, y: Tensor, loss: Tensor
-    ) -> None:
-        path = self.run / f"not-finite-step-{self.step}.pt"
+    def _stop_not_finite(self, what: str, rows: Any, x: Tensor, y: Tensor, loss: Tensor) -> None:
+        path = self.run / f"not-finite-step-{self.step}-rank-{self.ranks.rank}.pt"
         torch.save(
-            {"rows": torch.from_numpy(np.asarray(rows)), "x": x, "y": y, "loss": loss.detach()}, path
+            {"rows": torch.from_numpy(np.asarray(rows)), "x": x, "y": y, "loss": loss.detach()},
+            path,
         )
         self.journal.record("not-finite", step=self.step, what=what, file=path.name)
         raise NotFiniteError(
@@ -255,9 +272,32 @@ def _pick_gather(name: str) -> Any:
     return gather_with_numpy
 
 
-def run_training(config: Config, run: Path, is_resumed: bool, has_bar: bool) -> None:
+def claim_run_folder(wanted: Path) -> Path:
+    """The folder asked for if it is free, else the next number: a run is never written over."""
+    number, folder = 1, wanted
+    while True:
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            if folder.is_dir() and not any(folder.iterdir()):
+                break
+            number += 1
+            folder = wanted.with_name(f"{wanted.name}-{number}")
+            continue
+        break
+    if folder != wanted:
+        print(f"{wanted} holds an earlier run; this one goes to {folder}", flush=True)
+    return folder
+
+
+def run_training(config: Config, wanted: Path, is_resumed: bool, has_bar: bool) -> Path:
+    """Train in the folder `wanted`, or in a new one of that name; the folder it was."""
     device = pick_device(config.device, int(os.environ.get("LOCAL_RANK", "0")))
     ranks = join_ranks(device)
+    is_claimed = ranks.is_first and not is_resumed
+    run = Path(ranks.agree(str(claim_run_folder(wanted) if is_claimed else wanted)))
+    if ranks.is_first:
+        write_config(config, run)
     journal = Journal(run, ranks.is_first, has_bar)
     try:
         data = open_data(Path(config.pairs), Path(config.bank))
@@ -283,3 +323,4 @@ def run_training(config: Config, run: Path, is_resumed: bool, has_bar: bool) -> 
     finally:
         journal.close()
         leave_ranks(ranks)
+    return run

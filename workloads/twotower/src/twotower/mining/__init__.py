@@ -28,7 +28,9 @@ class Miner(Protocol):
     def close(self) -> None: ...
 
 
-def open_miner(name: str, bank_path: Path, bank_MD: Array, index: str, threads: int) -> Miner | None:
+def open_miner(
+    name: str, bank_path: Path, bank_MD: Array, index: str, threads: int
+) -> Miner | None:
     """The miner by its name. Imports happen here: nobody loads a library that is not asked for."""
     if name == "none":
         return None
@@ -52,7 +54,12 @@ def open_miner(name: str, bank_path: Path, bank_MD: Array, index: str, threads: 
 
 
 def choose_negatives(
-    found_QK: Tensor, split: Split, rows_Q: Array, bank_MD: Array, keep: int, duplicate_cosine: float
+    found_QK: Tensor,
+    split: Split,
+    rows_Q: Array,
+    bank_MD: Array,
+    keep: int,
+    duplicate_cosine: float,
 ) -> Tensor:
     """(Q, keep) bank rows, -1 where there are not enough."""
     chosen_QH = torch.full((len(rows_Q), keep), -1, dtype=torch.int64)

@@ -1,4 +1,4 @@
-"""Search by the hand-made C kernel `topk`, on an OpenMP runtime of its own (see twotower.native)."""
+"""Search and gather by the hand-made C kernels, on their OpenMP runtimes (see twotower.native)."""
 
 from __future__ import annotations
 

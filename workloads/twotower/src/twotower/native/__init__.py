@@ -34,7 +34,11 @@ _FLAGS = ("-O3", "-march=native", "-fPIC", "-shared")
 _RUNTIMES = {"gather": ("llvm", "intel"), "topk": ("intel", "llvm")}  # the author's own first
 _WHERE = {
     "llvm": ("lib/libomp.so*", "/usr/lib/*/libomp.so.5", "/usr/lib/llvm-*/lib/libomp.so.5"),
-    "intel": ("lib/libiomp5.so", "/usr/lib/*/libiomp5.so", "/opt/intel/oneapi/compiler/*/lib/libiomp5.so"),
+    "intel": (
+        "lib/libiomp5.so",
+        "/usr/lib/*/libiomp5.so",
+        "/opt/intel/oneapi/compiler/*/lib/libiomp5.so",
+    ),
 }
 
 
@@ -82,7 +86,8 @@ def _build(name: str, runtime: Path) -> Path:
         recipe.update(source.read_bytes())
     cpu = Path("/proc/cpuinfo")
     if cpu.exists():  # -march=native: a cache on a shared home must not meet another processor
-        recipe.update(b"".join(l for l in cpu.read_bytes().splitlines() if l.startswith(b"flags"))[:9999])
+        lines = cpu.read_bytes().splitlines()
+        recipe.update(next((line for line in lines if line.startswith(b"flags")), b""))
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "twotower"
     built = folder / f"{name}-{recipe.hexdigest()[:16]}.so"
     if built.exists():

@@ -1,0 +1,105 @@
+"""Every miner finds the same; what counts as a negative is decided for all of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from twotower.archive import ArchiveWriter, map_archive
+from twotower.dataset import Split
+from twotower.mining import choose_negatives, open_miner
+from twotower.mining.exact import ExactMiner
+
+
+@pytest.fixture(scope="module")
+def bank(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, np.ndarray]]:
+    path = tmp_path_factory.mktemp("bank") / "bank.npz"
+    vectors = np.random.default_rng(0).standard_normal((3000, 96)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    with ArchiveWriter(path) as writer:
+        writer.write("vectors", vectors)
+    yield path, map_archive(path)["vectors"]
+
+
+def by_definition(q: torch.Tensor, bank_MD: np.ndarray, k: int) -> torch.Tensor:
+    scores = q.double() @ torch.from_numpy(np.array(bank_MD)).double().t()
+    return scores.topk(k, dim=1).indices
+
+
+@pytest.mark.parametrize("name", ["exact", "faiss", "faiss-process"])
+def test_a_miner_finds_the_nearest_best_first(name: str, bank: tuple[Path, np.ndarray]) -> None:
+    if name.startswith("faiss"):
+        pytest.importorskip("faiss")
+    path, bank_MD = bank
+    miner = open_miner(name, path, bank_MD, "flat", 1)
+    assert miner is not None
+    q_QD = torch.randn(33, 96, generator=torch.Generator().manual_seed(1))
+    try:
+        for k in (1, 24):
+            assert torch.equal(miner.search(q_QD, k), by_definition(q_QD, bank_MD, k))
+    finally:
+        miner.close()
+
+
+@pytest.mark.parametrize("index", ["ivf", "hnsw"])
+def test_approximate_indexes_find_most(index: str, bank: tuple[Path, np.ndarray]) -> None:
+    pytest.importorskip("faiss")
+    path, bank_MD = bank
+    miner = open_miner("faiss", path, bank_MD, index, 1)
+    assert miner is not None
+    q_QD = torch.from_numpy(np.array(bank_MD[::100]))  # queries near documents, as trained ones
+    assert (miner.search(q_QD, 5)[:, 0] == torch.arange(0, 3000, 100)).float().mean() > 0.8
+
+
+@given(
+    rows=st.integers(1, 400),
+    block=st.sampled_from([1, 7, 64, 128, 320]),
+    k=st.integers(1, 12),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=60, deadline=None)
+def test_blocks_of_any_size_give_the_same_answer(rows: int, block: int, k: int, seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    bank_MD = generator.standard_normal((rows, 16)).astype(np.float32)
+    q_QD = torch.from_numpy(generator.standard_normal((5, 16)).astype(np.float32))
+    k = min(k, rows)
+    found = ExactMiner(bank_MD, block).search(q_QD, k)
+    assert torch.equal(found, by_definition(q_QD, bank_MD, k))
+
+
+def test_an_archive_of_numpys_own_is_searched_too(tmp_path: Path) -> None:
+    bank_MD = np.random.default_rng(3).standard_normal((500, 20)).astype(np.float32)
+    np.savez(tmp_path / "b.npz", some_name_to_shift_it=np.zeros(1), vectors=bank_MD)
+    mapped = map_archive(tmp_path / "b.npz")["vectors"]
+    q_QD = torch.randn(4, 20, generator=torch.Generator().manual_seed(2))
+    assert torch.equal(ExactMiner(mapped).search(q_QD, 7), by_definition(q_QD, bank_MD, 7))
+
+
+def test_the_target_and_what_says_the_same_are_no_negatives() -> None:
+    bank_MD = np.eye(6, dtype=np.float32)
+    bank_MD[1] = [0.99, np.sqrt(1 - 0.99**2), 0, 0, 0, 0]  # the target in other words
+    split = Split(np.zeros((2, 1, 6), np.float32), bank_MD[[0, 3]], np.array([0, 3]))
+    found_QK = torch.tensor([[0, 1, 2, 3], [4, 3, -1, -1]])
+    chosen = choose_negatives(found_QK, split, np.array([0, 1]), bank_MD, 3, 0.95)
+    assert chosen.tolist() == [[2, 3, -1], [4, -1, -1]]
+
+
+def test_the_faiss_process_never_imports_torch_and_says_why_it_ended(
+    bank: tuple[Path, np.ndarray], environment: dict[str, str]
+) -> None:
+    code = "import sys, twotower.faiss_server; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], env=environment, timeout=60).returncode == 0
+    pytest.importorskip("faiss")
+    path, bank_MD = bank
+    miner = open_miner("faiss-process", path.with_name("gone.npz"), bank_MD, "flat", 1)
+    assert miner is not None
+    with pytest.raises(Exception, match="--miner exact"):
+        miner.search(torch.zeros(1, 96), 1)
