@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rerail.catalogue import Catalogue, load_catalogue
 from rerail.diagnosis.next_step import next_step
@@ -27,10 +28,16 @@ def diagnose(
     return Diagnosis(
         outcome=evidence.outcome,
         candidates=candidates,
-        facts=evidence.facts,
+        facts=_facts(evidence),
         next_step=next_step(candidates, command),
         observations=tuple(evidence.observations),
     )
+
+
+def _facts(evidence: Evidence) -> dict[str, Any]:
+    """The evidence's facts, and what earlier runs of the same command did, in a sentence."""
+    history = next((o.text for o in evidence.observations if o.kind == "history"), None)
+    return {**evidence.facts, **({"history": history} if history else {})}
 
 
 def _reasons(items: list[Item]) -> tuple[Observation, ...]:

@@ -66,8 +66,10 @@ def weigh(evidence: Evidence, catalogue: Catalogue) -> dict[str, Case]:
     """A case for every cause with at least one item."""
     first = next((o for o in evidence.observations if o.kind == "failed-first"), None)
     by_kind: dict[str, list[Observation]] = {}
+    unimportant = _pids_done_without(evidence)
     for observation in evidence.observations:
-        if not _is_our_own_doing(observation, evidence):
+        is_of_those = observation.data.get("pid") in unimportant
+        if not is_of_those and not _is_our_own_doing(observation, evidence):
             by_kind.setdefault(observation.kind, []).append(observation)
     cases: dict[str, Case] = {}
     for cause in catalogue:
@@ -77,6 +79,20 @@ def weigh(evidence: Evidence, catalogue: Catalogue) -> dict[str, Case]:
         if case.items:
             cases[cause.id] = case
     return cases
+
+
+def _pids_done_without(evidence: Evidence) -> set[int]:
+    """Helpers that died while the run went on and ended well."""
+    if evidence.outcome.kind != "ok":
+        return set()
+    return {
+        o.data["pid"]
+        for o in evidence.observations
+        if o.kind == "death"
+        and o.data.get("was_swallowed")
+        and not o.data.get("was_training")
+        and o.data.get("role") not in ("main", "rank")
+    }
 
 
 def _is_our_own_doing(observation: Observation, evidence: Evidence) -> bool:

@@ -198,9 +198,11 @@ class _Reader:
     def tracebacks(self, tracebacks: Sequence[TracebackText]) -> None:
         for found in tracebacks[-40:]:
             handled = found.is_ignored or self._resumption.after(found.last_line, is_fatal=True)
-            if found.type and found.raised_at and not handled:
+            if found.type and found.frames and not handled:
+                # Of a chain, the program's own frame says more than a library's.
+                if found.is_in_own_code or "raised_at" not in self.found.facts:
+                    self.found.facts["raised_at"] = found.raised_at
                 self.found.facts["exception"] = found.type
-                self.found.facts["raised_at"] = found.raised_at
             if found.type and not handled:
                 is_echo = found.type in ECHO_TYPES or self._is_echo(found)
                 self._trouble(found.stream, found.last_line, found.stamp, is_echo, found.text)
@@ -326,7 +328,12 @@ class _Reader:
                 loss=_json_number(loss),
                 phase=last.phase,
             )
-            for name, value in (("last_step", step), ("epoch", epoch), ("loss", loss)):
+            for name, value in (
+                ("last_step", step),
+                ("total", total),
+                ("epoch", epoch),
+                ("loss", loss),
+            ):
                 if value is not None:
                     facts[name] = _json_number(value)
         if (bad := first_nonfinite(points)) is not None:

@@ -38,6 +38,12 @@ _CHAIN = re.compile(
 )
 _CAUGHT = re.compile(r"Caught (?P<type>\w+) in (?:DataLoader worker process|replica) (?P<at>\d+)")
 _IGNORED = re.compile(r"Exception ignored in")
+# What a logger or the warnings module prints next is no part of an exception's message.
+_NEW_RECORD = re.compile(
+    r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|\[(?:INFO|WARN\w*|ERROR|DEBUG)\]"
+    r"|\S+\.py:\d+: \w*Warning:|[WEIF]\d{4} \d\d:"
+)
+_LIBRARY = re.compile(r"(?:site|dist)-packages|[/\\]lib[/\\]python\d|\\lib\\|^<frozen|\.pyx$")
 _MOST_MESSAGE_LINES = 24
 
 
@@ -56,16 +62,27 @@ class TracebackText:
     is_ignored: bool = False  # "Exception ignored in": the program goes on
     has_header: bool = False
     stamp: float | None = None
-    source: str = ""  # the line of code of the last frame, where it was printed
+    sources: dict[int, str] = field(default_factory=dict)  # by frame: its line of code
+
+    @property
+    def is_in_own_code(self) -> bool:
+        return any(not _LIBRARY.search(file) for file, _, _ in self.frames)
 
     @property
     def raised_at(self) -> str:
-        """Where, in one line: `train.py:12 in main: y = labels[name]`."""
+        """Where, in one line: `train.py:12 in main: y = labels[name]`.
+
+        The innermost frame of the program's own code says more than that of the library which
+        noticed; without one, the innermost of all.
+        """
         if not self.frames:
             return ""
-        file, line, function = self.frames[-1]
+        own = [at for at, (file, _, _) in enumerate(self.frames) if not _LIBRARY.search(file)]
+        at = own[-1] if own else len(self.frames) - 1
+        file, line, function = self.frames[at]
         where = f"{file}:{line}" if line else file
-        return f"{where} in {function}" + (f": {self.source}" if self.source else "")
+        source = self.sources.get(at, "")
+        return f"{where} in {function}" + (f": {source}" if source else "")
 
     @property
     def text(self) -> str:
@@ -168,7 +185,6 @@ class _Reader:
         function = (frame.group("function") or "").strip()
         current.found.frames.append((frame.group("file"), int(at) if at else 0, function))
         current.found.last_line = line.number
-        current.found.source = ""
         current.source_lines = min(current.source_lines, 0)
 
     def _inside(self, line: Line, stream: str, current: _Open) -> None:
@@ -180,8 +196,9 @@ class _Reader:
                 self._exception(line, current, lone)
                 return
             current.source_lines += 1
-            if not current.found.source and text.strip(" \t~^"):
-                current.found.source = text.strip()[:160]
+            at = len(current.found.frames) - 1
+            if at >= 0 and text.strip(" \t~^"):
+                current.found.sources.setdefault(at, text.strip()[:160])
             if current.source_lines > 60:
                 self._close(stream)
             return
@@ -213,6 +230,9 @@ class _Reader:
             self._close(stream)
             return
         current.message_lines += 1
+        if _NEW_RECORD.match(text) or (line.stamp and current.found.stamp is None):
+            self._close(stream)
+            return
         starts_anew = _EXCEPTION.match(text) is not None
         if not text.strip() or starts_anew or current.message_lines > _MOST_MESSAGE_LINES:
             if not text.strip() and current.message_lines < 3:

@@ -47,7 +47,7 @@ def render(document: dict[str, Any], width: int = PLAIN_WIDTH, *, colours: bool 
     outcome = document.get("outcome") or {}
     causes = document.get("causes") or []
     page.paragraph(str(outcome.get("summary") or "It is not known how it ended."), style=_BOLD)
-    for line in what_was_happening(document.get("facts") or {}):
+    for line in what_was_happening(document.get("facts") or {}, outcome):
         page.paragraph(line, indent="  ")
     if not causes:
         page.paragraph(_nothing_found(outcome), style=_GREEN if outcome.get("kind") == "ok" else "")
@@ -107,8 +107,8 @@ def _others(page: _Page, causes: list[dict[str, Any]]) -> None:
 
 def _percent(probability: float) -> str:
     if 0 < probability < 0.01:
-        return "<1 %"
-    return f"{100 * probability:.0f} %"
+        return "<1%"
+    return f"{100 * probability:.0f}%"
 
 
 class _Page:

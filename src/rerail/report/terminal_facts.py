@@ -1,22 +1,54 @@
-"""What was happening when it ended, in one to three lines.
+"""What was happening when it ended, in a few lines.
 
-In: the `facts` of a diagnosis. Out: sentences. Only what was observed is said.
+In: the `facts` and the `outcome` of a diagnosis. Out: sentences. Only what was observed is said.
 """
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import Any
 
 from rerail.evidence.run_words import bytes_in_words
 
 _PROGRESS = (("epoch", "epoch"), ("last_step", "step"), ("phase", "phase"), ("loss", "loss"))
+_SHOWN_FOLDERS = 3
 
 
-def what_was_happening(facts: dict[str, Any]) -> list[str]:
+def what_was_happening(facts: dict[str, Any], outcome: dict[str, Any]) -> list[str]:
     lines = []
-    progress = [f"{word} {facts[name]}" for name, word in _PROGRESS if facts.get(name) is not None]
+    progress = [
+        f"{word} {_number(facts[name])}" for name, word in _PROGRESS if facts.get(name) is not None
+    ]
     if progress:
-        lines.append("Last seen: " + ", ".join(progress) + ".")
+        lines.append("Last seen: " + ", ".join(progress) + "." + _after_the_last_step(facts))
+    where = _where(facts)
+    if where:
+        lines.append("Where: " + ", ".join(where) + ".")
+    if facts.get("peak_rss_bytes"):
+        memory = f"Memory: peak {bytes_in_words(facts['peak_rss_bytes'])}"
+        if facts.get("memory_limit_bytes"):
+            memory += f" of a limit of {bytes_in_words(facts['memory_limit_bytes'])}"
+        lines.append(memory + ".")
+    if facts.get("history") and outcome.get("kind") in ("signal", "hang"):
+        lines.append(f"History: {facts['history']}")
+    return lines
+
+
+def _number(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _after_the_last_step(facts: dict[str, Any]) -> str:
+    """Deaths at the edge of an epoch belong to what comes next: evaluation, a save, new data."""
+    step, total, epoch = (facts.get(name) for name in ("last_step", "total", "epoch"))
+    if not (isinstance(step, int) and isinstance(total, int) and isinstance(epoch, (int, float))):
+        return ""
+    if step < total - 1 or total < 2:
+        return ""
+    return f" That epoch was complete: it ended at the start of epoch {epoch + 1:g}, or before it."
+
+
+def _where(facts: dict[str, Any]) -> list[str]:
     where = []
     if facts.get("library"):
         inside = f" in {facts['function']}" if facts.get("function") else ""
@@ -27,13 +59,15 @@ def what_was_happening(facts: dict[str, Any]) -> list[str]:
         where.append(f"{facts['failed_first']} failed first")
     if facts.get("stuck_process"):
         where.append(f"stuck: {facts['stuck_process']}")
-    if facts.get("raised_at") and not facts.get("library"):
-        where.append(f"{facts.get('exception', 'raised')} at {facts['raised_at']}")
-    if where:
-        lines.append("Where: " + ", ".join(where) + ".")
-    if facts.get("peak_rss_bytes"):
-        memory = f"Memory: peak {bytes_in_words(facts['peak_rss_bytes'])}"
-        if facts.get("memory_limit_bytes"):
-            memory += f" of a limit of {bytes_in_words(facts['memory_limit_bytes'])}"
-        lines.append(memory + ".")
-    return lines
+    if facts.get("raised_at"):
+        where.append(f"{facts.get('exception', 'raised')} at {_shortened(str(facts['raised_at']))}")
+    return where
+
+
+def _shortened(place: str) -> str:
+    """The last folders of a long path are enough to find the file."""
+    path, separator, rest = place.partition(":")
+    parts = PurePosixPath(path).parts
+    if len(path) > 40 and len(parts) > _SHOWN_FOLDERS:
+        path = "…/" + "/".join(parts[-_SHOWN_FOLDERS:])
+    return path + separator + rest
