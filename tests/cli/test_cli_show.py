@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -127,6 +128,32 @@ def test_following_without_a_terminal_prints_lines_then_the_end(
     told, _ = follower.communicate(timeout=60)
     assert b"done" in told
     assert follower.returncode == 0
+
+
+def test_following_on_a_terminal_redraws_and_leaves_the_last_screen(live_run: LiveRun) -> None:
+    follower, terminal = pty.fork()
+    if follower == 0:
+        os.execv(sys.executable, [sys.executable, "-m", "rerail", "show", "--follow"])
+    try:
+        seen = b""
+        while b"running for" not in seen:
+            seen += os.read(terminal, 65536)
+        live_run.end()
+        seen = b"".join(iter(lambda: _read_until_closed(terminal), b""))
+    finally:
+        _, status = os.waitpid(follower, 0)
+        os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 0
+    after_the_screen = seen.rpartition(b"\x1b[?1049l")[2]
+    assert b"done" in after_the_screen
+    assert b"ended well" in after_the_screen
+
+
+def _read_until_closed(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:
+        return b""  # how Linux says that the other end of a terminal is closed
 
 
 def test_a_run_whose_recorder_was_killed_can_be_shown(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import write_whole_run
+from whole_run import write_whole_run
 
 from rerail.errors import RerailError, UnreadableInput
 from rerail.records import AfterDeath, Outcome
