@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -67,10 +69,15 @@ def sampler(tmp_path: Path) -> Iterator[Sampler]:
     made.close()
 
 
-def sample_all(sampler: Sampler, identities: list[tuple[int, int]]) -> VitalsRow:
-    """A second's worth of rows, so that everybody's turn has come; the last one."""
-    for tick in range(11):
-        row = sampler.sample(tick / 10, identities)
+ticks = itertools.count()
+
+
+def sample_all(
+    sampler: Sampler, identities: list[tuple[int, int]], seconds: float = 1.1
+) -> VitalsRow:
+    """Rows for this long on a clock of our own, so that everybody's turn has come; the last one."""
+    for _ in range(round(seconds * 10)):
+        row = sampler.sample(next(ticks) / 10, identities)
     return row
 
 
@@ -116,7 +123,7 @@ def test_the_tree_is_the_sum_and_totals_outlive_their_processes(sampler: Sampler
             parts = [getattr(vitals, name) for vitals in both.processes.values()]
             assert getattr(both.tree, name) == pytest.approx(sum(parts))
         growers[0].end()
-        left = sampler.sample(9.0, identities)
+        left = sample_all(sampler, identities, 0.1)
         assert left.process_count == 2
         assert set(left.processes) == {growers[1].key, growers[2].key}
         assert left.tree.cpu_seconds >= both.tree.cpu_seconds
@@ -139,8 +146,7 @@ def test_forty_processes_are_all_in_the_row_and_kept_up_to_date(sampler: Sampler
         grower.do("anon", 32 * MIB)
         grower.do("fds", 20)
         before = row.processes[grower.key]
-        for tick in range(20, 120):  # twelve seconds of rows: everybody's turn, idle ones too
-            row = sampler.sample(tick / 10, identities)
+        row = sample_all(sampler, identities, 14.0)  # everybody's turn, idle ones too
         after = row.processes[grower.key]
         assert after.fds - before.fds == 20
         assert after.rss_anon_bytes - before.rss_anon_bytes >= 30 * MIB
@@ -167,8 +173,6 @@ def test_a_zombie_is_not_in_the_row(sampler: Sampler) -> None:
     assert sampler.sample(0.0, [identity]).process_count == 1
     child.kill()
     # Until its parent takes note it stays a zombie; the wait is for the kill to arrive.
-    import os
-
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
     row = sampler.sample(0.1, [identity])
     child.communicate()
@@ -191,7 +195,7 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
     grower = Grower()
     sample_all(sampler, [grower.identity])
     grower.end()
-    sampler.sample(2.0, [grower.identity])
+    sample_all(sampler, [grower.identity], 0.1)
     sampler.close()
     assert opened() == before
 

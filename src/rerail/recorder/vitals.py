@@ -34,18 +34,20 @@ from rerail.records import ProcessVitals, VitalsRow
 
 __all__ = ["Sampler", "VitalsLog"]
 
-TICKS_PER_DETAIL = 10  # one second at 10 Hz
-TICKS_PER_MACHINE = 5
-TICKS_PER_MEMBERSHIP = 100  # processes other than the first: their cgroup is looked up every 10 s
+# By time and not by calls: the recorder calls less often where a machine is slow.
+DETAIL_SECONDS = 1.0
+MACHINE_SECONDS = 0.5
+MEMBERSHIP_SECONDS = 10.0  # of processes other than the first: which cgroup they stand in
 # With more than 20 processes the turns become longer than a second: 40 have theirs every two.
-MOST_DETAIL_READS_PER_CALL = 2
-MOST_RESIDENT_READS_PER_CALL = 128
-# A process whose memory has stood still for a second is looked at every fourth call, in trees
-# where that matters; at its first move it is back at every call.
-QUIET_AFTER_CALLS = 10
-CALLS_PER_QUIET_READ = 4
-VISITS_SKIPPED_WHEN_IDLE = 2  # likewise the rest of a process that has used no CPU
+MOST_DETAIL_READS_PER_SECOND = 20
+MOST_RESIDENT_READS_PER_SECOND = 1280
+# In trees where it matters, a process whose memory has stood still for a second is looked at
+# twice a second until its first move, and the rest of one that has used no CPU every third turn.
+QUIET_AFTER_LOOKS = 10
+QUIET_LOOK_SECONDS = 0.4
+IDLE_TURNS = 3
 SMALL_TREE = 8
+_JITTER_SECONDS = 0.04  # a call that comes this much early is the one that was meant
 
 
 class Reader(Protocol):
@@ -67,19 +69,20 @@ class _Watched:
         "anon",
         "detail",
         "key",
-        "quiet_calls",
+        "look_t",
+        "membership_t",
+        "quiet_looks",
         "reader",
         "shared",
-        "slot",
+        "visit_t",
         "visits",
-        "visits_to_skip",
     )
 
-    def __init__(self, reader: Reader, start_ticks: int, slot: int) -> None:
+    def __init__(self, reader: Reader, start_ticks: int) -> None:
         self.reader = reader
         self.key = f"{reader.pid}-{start_ticks}"
-        self.slot = slot
-        self.quiet_calls = self.visits = self.visits_to_skip = 0
+        self.look_t = self.visit_t = self.membership_t = 0.0  # when each is due again
+        self.quiet_looks = self.visits = 0
         self.anon = self.shared = 0
         self.read_resident()
         self.detail = reader.read_detail(Detail())
@@ -88,17 +91,10 @@ class _Watched:
         """True if the memory has changed."""
         resident = self.reader.read_resident()
         if resident is None:
-            self.quiet_calls += 1
+            self.quiet_looks += 1
             return False
-        self.quiet_calls = self.visits_to_skip = 0
+        self.quiet_looks = 0
         self.anon, self.shared = resident
-        return True
-
-    def is_visit_due(self, is_small_tree: bool) -> bool:
-        if self.visits_to_skip and not is_small_tree:
-            self.visits_to_skip -= 1
-            return False
-        self.visits += 1
         return True
 
     def vitals(self) -> ProcessVitals:
@@ -171,19 +167,19 @@ class Sampler:
         self._vitals: dict[str, ProcessVitals] = {}
         self._sum = _TreeSum()
         self._processes_before: list[tuple[int, int]] = []
-        self._tick = -1
+        self._machine_t = float("-inf")
         self._slots_given = 0
 
     def sample(self, t_seconds: float, processes: Sequence[tuple[int, int]]) -> VitalsRow:
         """One row of the processes that are alive."""
-        self._tick += 1
         if processes != self._processes_before:
             self._processes_before = list(processes)
             for gone in self._watched.keys() - set(processes):
                 self._forget(gone)
-        self._read_processes(processes)
-        is_small = len(processes) <= SMALL_TREE
-        if self._tick % (TICKS_PER_MACHINE if is_small else 2 * TICKS_PER_MACHINE) == 0:
+        self._read_processes(t_seconds, processes)
+        if t_seconds >= self._machine_t:
+            turns = 1 if len(processes) <= SMALL_TREE else 2
+            self._machine_t = t_seconds + turns * MACHINE_SECONDS - _JITTER_SECONDS
             if processes:  # the first is the root of the tree, the likeliest to move
                 self._machine_reader.note_process(processes[0][0])
             self._machine = self._machine_reader.read()
@@ -196,43 +192,46 @@ class Sampler:
             machine=self._machine,
         )
 
-    def _read_processes(self, processes: Sequence[tuple[int, int]]) -> None:
-        tick = self._tick
-        period = max(TICKS_PER_DETAIL, -(-len(processes) // MOST_DETAIL_READS_PER_CALL))
-        rounds = -(-len(processes) // MOST_RESIDENT_READS_PER_CALL)
+    def _read_processes(self, t: float, processes: Sequence[tuple[int, int]]) -> None:
+        turn_seconds = max(DETAIL_SECONDS, len(processes) / MOST_DETAIL_READS_PER_SECOND)
+        look_seconds = len(processes) / MOST_RESIDENT_READS_PER_SECOND
         is_small = len(processes) <= SMALL_TREE
-        quiet_rounds = rounds * (1 if is_small else CALLS_PER_QUIET_READ)
         for identity in processes:
             watched = self._watched.get(identity)
             try:
                 if watched is None:
-                    self._watch(identity)
-                    continue
-                turn = tick + watched.slot
-                if turn % period == 0 and watched.is_visit_due(is_small):
-                    # In large trees a visit reads half of it, and the next one the other half.
-                    half = STATUS_PART if watched.visits % 2 else FILES_PART
-                    if turn % TICKS_PER_MEMBERSHIP == 0:
-                        self._machine_reader.note_process(identity[0])
-                    if not self._read_detail(watched, BOTH_PARTS if is_small else half):
-                        continue
-                elif (
-                    turn % (rounds if watched.quiet_calls < QUIET_AFTER_CALLS else quiet_rounds)
-                    or not watched.read_resident()
-                ):
-                    continue
-                self._refresh(watched)
+                    self._watch(t, identity, turn_seconds)
+                elif t >= watched.visit_t:
+                    self._visit(t, watched, turn_seconds, is_small)
+                elif t >= watched.look_t:
+                    if watched.read_resident():
+                        self._refresh(watched)
+                    is_quiet = not is_small and watched.quiet_looks >= QUIET_AFTER_LOOKS
+                    pause = max(look_seconds, QUIET_LOOK_SECONDS if is_quiet else 0.0)
+                    watched.look_t = t + pause - _JITTER_SECONDS
             except ProcessGone:
                 self._forget(identity)
             except (OSError, ValueError, IndexError):
                 continue  # unreadable this time: the last values stand
+
+    def _visit(self, t: float, watched: _Watched, turn_seconds: float, is_small: bool) -> None:
+        """Everything of one process; in large trees half of it, and the next time the rest."""
+        watched.visits += 1
+        half = STATUS_PART if watched.visits % 2 else FILES_PART
+        has_changed = self._read_detail(watched, BOTH_PARTS if is_small else half)
+        if has_changed:
+            self._refresh(watched)
+        turns = 1 if has_changed or is_small else IDLE_TURNS
+        watched.visit_t = t + turns * turn_seconds - _JITTER_SECONDS
+        if t >= watched.membership_t:
+            watched.membership_t = t + MEMBERSHIP_SECONDS
+            self._machine_reader.note_process(watched.reader.pid)
 
     def _read_detail(self, watched: _Watched, parts: int) -> bool:
         """True if anything has changed."""
         has_moved = watched.read_resident()
         detail = watched.reader.read_detail(watched.detail, parts)
         if detail == watched.detail:
-            watched.visits_to_skip = 0 if has_moved else VISITS_SKIPPED_WHEN_IDLE
             return has_moved
         self._sum.change_detail(watched.detail, detail)
         watched.detail = detail
@@ -243,14 +242,17 @@ class Sampler:
         self._sum.change(before, after)
         self._vitals[watched.key] = after
 
-    def _watch(self, identity: tuple[int, int]) -> None:
+    def _watch(self, t: float, identity: tuple[int, int], turn_seconds: float) -> None:
         reader = _open_reader(*identity)
         try:
-            watched = _Watched(reader, identity[1], self._slots_given)
+            watched = _Watched(reader, identity[1])
         except BaseException:
             reader.close()
             raise
+        # Spread over the turn, so that forty that start together are not due together.
         self._slots_given += 1
+        watched.visit_t = t + turn_seconds * (1 + self._slots_given % 10) / 10 - _JITTER_SECONDS
+        watched.membership_t = t + MEMBERSHIP_SECONDS
         self._watched[identity] = watched
         self._vitals[watched.key] = vitals = watched.vitals()
         self._sum.change(ProcessVitals(), vitals)
