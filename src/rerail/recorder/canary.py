@@ -42,6 +42,9 @@ class Canary:
         ours.settimeout(ANSWER_SECONDS)
         return cls(pid, ours)
 
+    def fileno(self) -> int:
+        return self._link.fileno()
+
     def has_heard(self, number: int) -> bool:
         """Whether the group got this signal; asking makes the canary forget it."""
         try:

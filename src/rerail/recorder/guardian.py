@@ -21,14 +21,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rerail.recorder import endings, libc
-from rerail.recorder.descriptors import close_all_but, point_at_null
+from rerail.recorder.channel import Channel, Keep
+from rerail.recorder.descriptors import close_inherited, point_at_null
 from rerail.recorder.endings import Ending
 from rerail.recorder.loop import Loop
-from rerail.recorder.relay import Channel, Relay
+from rerail.recorder.relay import Relay
 from rerail.recorder.stdio import Stdio
 
 ANSWER_SECONDS = 0.25
-Keep = Callable[[bytes, str], None]
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,10 @@ class Charge:
     """What the guardian guards."""
 
     stdio: Stdio
-    lock: int  # says that the run is live; -1 where there is none
+    owns_process: bool  # started by the command line: inherited descriptors are nobody else's
+    unneeded: list[int]  # descriptors of the recorder that would do harm if they stayed open
     adopt: Callable[[bool], Keep]  # go on with the record (of a run that has ended, or not)
     close_run: Callable[[int, Ending], None]  # the root's pid and how it ended
-
-    def kept(self) -> list[int]:
-        ends = [[channel.source, channel.sink.descriptor] for channel in self.stdio.channels]
-        return [self.lock, *(descriptor for pair in ends for descriptor in pair)]
 
 
 class Guardian:
@@ -136,7 +133,11 @@ class _Guarding:
 
     def _settle_in(self) -> None:
         os.setsid()
-        close_all_but([0, 1, 2, self._link.fileno(), *self._charge.kept()])
+        self._charge.stdio.close_inner_ends()
+        for descriptor in self._charge.unneeded:
+            os.close(descriptor)
+        if self._charge.owns_process:
+            close_inherited()
         libc.set_process_name("rerail-guardian")
         for number in signal.valid_signals():
             try:
@@ -150,7 +151,7 @@ class _Guarding:
 
     def _drop(self, channel: Channel) -> None:
         channel.close_source()
-        channel.sink.close()
+        channel.close()
         if channel.stream == "stdout":
             point_at_null(1)
 

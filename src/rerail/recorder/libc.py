@@ -10,11 +10,14 @@ import ctypes
 import os
 import sys
 from collections.abc import Iterable
+from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 _SFD_CLOEXEC_NONBLOCK = os.O_CLOEXEC | os.O_NONBLOCK if sys.platform == "linux" else 0
+_SPLICE_F_NONBLOCK = 2
+_tee: Any = None
 _SIGSET_BYTES = 128  # sizeof(sigset_t) of glibc and musl
 
 
@@ -44,6 +47,24 @@ def set_process_name(name: str) -> None:
     """What ps and top show: helps a person who wonders what this process is."""
     if sys.platform == "linux":
         _library().prctl(_PR_SET_NAME, name.encode()[:15], 0, 0, 0)
+
+
+def has_tee() -> bool:
+    return sys.platform == "linux" and hasattr(_library(), "tee")
+
+
+def tee(source: int, target: int, most_bytes: int) -> int:
+    """Duplicate what is in one pipe into another without taking it; 0 at the end of the source."""
+    global _tee
+    if _tee is None:
+        _tee = _library().tee
+        _tee.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_size_t, ctypes.c_uint]
+        _tee.restype = ctypes.c_ssize_t
+    count = int(_tee(source, target, most_bytes, _SPLICE_F_NONBLOCK))
+    if count < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return count
 
 
 def open_signalfd(signals: Iterable[int]) -> int | None:

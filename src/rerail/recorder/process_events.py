@@ -24,7 +24,7 @@ _LISTEN, _IGNORE = 1, 2
 _FORK, _EXEC, _COMM, _EXIT = 0x1, 0x2, 0x200, 0x80000000
 _SO_RCVBUFFORCE = 33
 _SO_ATTACH_FILTER = 26
-_RECEIVE_BYTES = 1 << 20  # some 2,000 events while the recorder writes or sleeps
+_RECEIVE_BYTES = 8 << 20  # some 10,000 events while the recorder waits for a disk
 _EVENT_AT = 36  # after struct nlmsghdr (16) and struct cn_msg (20): struct proc_event
 _DATA_AT = _EVENT_AT + 16  # after what, cpu and timestamp_ns
 _HEAD = struct.Struct("=IIQ4I")

@@ -8,6 +8,7 @@ of one by one; a scan once a second finds what the connector lost.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from rerail.recorder.loop import Loop
 from rerail.recorder.process_events import Connector, ProcessScan, open_connector
@@ -19,7 +20,8 @@ SCAN_SECONDS = 1.0
 
 
 class ProcessNews:
-    def __init__(self, loop: Loop, tree: Tree) -> None:
+    def __init__(self, loop: Loop, tree: Tree, miss: Callable[[str, str], None]) -> None:
+        self._miss = miss
         self._loop = loop
         self._tree = tree
         self._connector: Connector | None = open_connector()
@@ -30,6 +32,10 @@ class ProcessNews:
         self._since = time.monotonic()
         self._scanned = 0.0
         self._listen()
+
+    @property
+    def descriptors(self) -> list[int]:
+        return [self._connector.fileno()] if self._connector is not None else []
 
     def _listen(self) -> None:
         if self._connector is not None and not self._is_immediate:
@@ -64,6 +70,10 @@ class ProcessNews:
             self._events = 0
             self._since = now
         if self._connector.was_overrun or now - self._scanned >= SCAN_SECONDS:
+            if self._connector.was_overrun:
+                self._miss(
+                    "short-lived processes", "more were started than could be followed at once"
+                )
             self._connector.was_overrun = False
             self._scanned = now
             self._tree.look_at(self._scan.newcomers())

@@ -17,6 +17,7 @@ from typing import Any
 
 from rerail.recorder import conclusion, libc
 from rerail.recorder.canary import Canary
+from rerail.recorder.channel import Channel
 from rerail.recorder.descriptors import close_inherited, occupy_closed_descriptors, point_at_null
 from rerail.recorder.endings import Ending, from_status
 from rerail.recorder.forwarding import Forwarding
@@ -25,7 +26,7 @@ from rerail.recorder.keyboard import Keyboard
 from rerail.recorder.launch import CommandNotStarted, Launch, find_program
 from rerail.recorder.loop import Loop
 from rerail.recorder.process_news import ProcessNews
-from rerail.recorder.relay import Channel, Relay
+from rerail.recorder.relay import Relay
 from rerail.recorder.senses import SAMPLE_SECONDS, Senses
 from rerail.recorder.signals import SignalInbox
 from rerail.recorder.stalling import Stalling
@@ -125,7 +126,7 @@ class _Run:
     def _start(self) -> int:
         if not libc.become_subreaper():
             self._miss("orphans", "this system has no subreaper: the ends of orphans are unknown")
-        self._news = ProcessNews(self._loop, self._tree)
+        self._news = ProcessNews(self._loop, self._tree, self._miss)
         added = self._inject()
         self._canary = self._attempt("canary", Canary.start)
         self._guardian = self._attempt("guardian", lambda: Guardian.start(self._charge()))
@@ -187,6 +188,7 @@ class _Run:
                     why="it was killed; vitals and the ends of processes are missing from here on",
                 )
             self._writer = writer
+            self._senses.use(writer)
             return self._keep
 
         def close_run(root_pid: int, ending: Ending) -> None:
@@ -202,7 +204,13 @@ class _Run:
             )
             self._write_ending(ending)
 
-        return Charge(self._stdio, self._writer.lock_descriptor, adopt, close_run)
+        # Left open there, the kernel would go on sending news, and the canary would outlive us.
+        unneeded = [self._inbox.descriptor]
+        if self._news is not None:
+            unneeded += self._news.descriptors
+        if self._canary is not None:
+            unneeded.append(self._canary.fileno())
+        return Charge(self._stdio, self._options.owns_process, unneeded, adopt, close_run)
 
     def _could_not_start(self, error: CommandNotStarted) -> Recording:
         self._stdio.close_inner_ends()
@@ -308,7 +316,7 @@ class _Run:
                 self._keyboard = None
             self._stdio.terminal = None
         channel.close_source()
-        channel.sink.close()
+        channel.close()
         if channel.stream == "stdout" and self._options.owns_process:
             point_at_null(1)
 
@@ -385,8 +393,7 @@ class _Run:
         if self._canary is not None:
             self._canary.dismiss()
         for channel in self._stdio.channels:
-            channel.leave()
-            channel.sink.close()
+            channel.close()
         libc.stop_being_subreaper()
         self._loop.close()
         self._inbox.close()

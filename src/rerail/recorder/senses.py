@@ -47,6 +47,10 @@ class Senses:
         self._try("kernel counters", self._begin_kernel)
         self._try("vitals", lambda: self._begin_vitals(cwd))
 
+    def use(self, writer: RunWriter) -> None:
+        """In the guardian: the run has another writer now."""
+        self._writer = writer
+
     def _begin_kernel(self) -> None:
         from rerail.recorder import kernel
 

@@ -7,6 +7,7 @@ opened once more where that is possible.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import stat
@@ -22,6 +23,7 @@ class Sink:
         mode = os.fstat(descriptor).st_mode
         self._is_socket = stat.S_ISSOCK(mode)
         self._always_ready = stat.S_ISREG(mode)
+        self._is_pipe = stat.S_ISFIFO(mode)
         self._is_own = False
         if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
             try:
@@ -30,6 +32,12 @@ class Sink:
                 self._is_own = True
             except OSError:
                 pass  # another user's terminal, or no /proc: small writes after poll instead
+
+    def can_be_spliced(self) -> bool:
+        """Pipes of our own opening and plain files; the kernel declines files opened to append."""
+        if self._always_ready:
+            return not fcntl.fcntl(self.descriptor, fcntl.F_GETFL) & os.O_APPEND
+        return self._is_own and self._is_pipe
 
     def write(self, data: memoryview) -> int:
         """How many bytes went out; 0 while there is no room. BrokenPipeError: nobody reads."""

@@ -11,8 +11,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-from rerail.recorder.relay import Channel
+from rerail.recorder.channel import Channel
 from rerail.recorder.sink import Sink
+from rerail.recorder.splicing import open_channel
 from rerail.recorder.terminal import STREAMS, OuterTerminal, PseudoTerminal, StandardStreams
 
 
@@ -55,7 +56,7 @@ def connect(streams: StandardStreams) -> Stdio:
             reading, writing = os.pipe()
         ends.append(writing)
         is_terminal = streams.is_terminal[first]
-        channels.append(Channel(reading, Sink(first), name, is_terminal=is_terminal))
+        channels.append(open_channel(reading, Sink(first), name, is_terminal=is_terminal))
         for descriptor in group:
             inner[descriptor] = writing
     outer = OuterTerminal(0) if streams.is_interactive else None
