@@ -224,7 +224,7 @@ def test_a_run_that_has_just_begun() -> None:
 def test_one_screen_is_one_screen(width: int, height: int) -> None:
     standing = build(
         Snapshot(
-            an_info(command=["python", "x" * 300]),
+            an_info(command=["python", "-c", "\nimport x\n" + "\x1b" * 300]),
             1e6,
             processes=[a_process(100 + i, "loader-worker") for i in range(60)],
             boxes=[a_box()],

@@ -210,6 +210,21 @@ def test_an_ending_without_a_beginning_is_still_a_process(
     assert (process.key, process.role, process.signal) == ("7-9", "child", "SIGKILL")
 
 
+def test_an_ending_that_knows_only_the_pid_is_of_the_process_that_lives(
+    new_run: Callable[..., RunWriter],
+) -> None:
+    writer = new_run()
+    for start in (1, 2):
+        writer.event("process-started", pid=7, start=start, ppid=1, role="main", name="x",
+                     command=[], rank=None)  # fmt: skip
+        writer.event("process-ended", pid=7, start=start if start == 1 else 0, exit_code=start,
+                     signal=None, core=False, source="zombie")  # fmt: skip
+    assert [(p.key, p.exit_code) for p in RunFolder(writer.path).processes()] == [
+        ("7-1", 1),
+        ("7-2", 2),
+    ]
+
+
 def test_exec_changes_name_and_role(new_run: Callable[..., RunWriter]) -> None:
     writer = new_run()
     writer.event("process-started", pid=7, start=9, ppid=1, role="shell", name="sh",

@@ -152,6 +152,24 @@ def test_a_forked_guardian_keeps_the_run_alive(new_run: Callable[..., RunWriter]
         os.waitpid(guardian, 0)
 
 
+def test_a_run_is_live_also_as_seen_from_another_pid_namespace(
+    new_run: Callable[..., RunWriter],
+) -> None:
+    unshare = shutil.which("unshare")
+    if unshare is None:
+        pytest.skip("there is no unshare on this machine")
+    writer = new_run()
+    code = "import sys; from rerail.store import RunFolder; print(RunFolder(sys.argv[1]).is_live())"
+    command = [unshare, "--pid", "--fork", sys.executable, "-c", code, str(writer.path)]
+    seen = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    if "unshare" in seen.stderr:
+        pytest.skip(f"no pid namespace to be had: {seen.stderr.strip()}")
+    assert seen.stdout.strip() == "True", seen.stderr
+    writer.close()
+    seen = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert seen.stdout.strip() == "False", seen.stderr
+
+
 def test_the_command_does_not_keep_its_own_run_alive(new_run: Callable[..., RunWriter]) -> None:
     writer = new_run()
     child = subprocess.Popen(["cat"], stdin=subprocess.PIPE, close_fds=False)

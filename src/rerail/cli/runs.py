@@ -6,7 +6,6 @@ document.
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -98,24 +97,21 @@ def _rows(summaries: Sequence[RunSummary], width: int) -> list[Text]:
 
 
 def _cells(summary: RunSummary, now: float) -> list[str]:
+    from rerail.report.live import one_line
+
     info = summary.info
     elapsed = now - info.started_unix if info.state == "running" else info.elapsed_seconds
     program, *arguments = info.command or [""]
     label = info.settings.get("label")
-    named = f"{label}: " if label else ""
+    named = f"{one_line([str(label)])}: " if label else ""
     return [
         info.id,
         ago(now - info.started_unix),
         "" if elapsed is None else clock(elapsed),
         how_it_ended(info),
         summary.leading_cause or "",
-        printable(named + shlex.join([program.rpartition("/")[2] or program, *arguments])),
+        named + one_line([program.rpartition("/")[2] or program, *arguments]),
     ]
-
-
-def printable(text: str) -> str:
-    """On one line whatever an argument holds: a newline, an escape, bytes that are no text."""
-    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def ago(seconds: float) -> str:

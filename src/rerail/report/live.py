@@ -8,6 +8,7 @@ it; `rerail show --json` prints it.
 from __future__ import annotations
 
 import re
+import shlex
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -132,6 +133,12 @@ def readable(printed: bytes) -> str:
     drawn = [part for part in text.split("\r") if part.strip()]
     last = drawn[-1] if drawn else ""
     return "".join(c if c.isprintable() else " " for c in last.expandtabs(4)).rstrip()
+
+
+def one_line(command: Sequence[str]) -> str:
+    """As it would be typed, on one line and printable whatever an argument holds."""
+    text = " ".join(shlex.join(command).split())
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def duration(seconds: float) -> str:

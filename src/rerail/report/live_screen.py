@@ -7,7 +7,6 @@ wider than the width. Colours say what the words say already, so that nothing is
 from __future__ import annotations
 
 import math
-import shlex
 from collections import Counter
 from collections.abc import Sequence
 
@@ -15,7 +14,7 @@ from rich.console import Group
 from rich.text import Text
 
 from rerail.evidence.run_words import bytes_in_words
-from rerail.report.live import ProcessLine, Standing, duration
+from rerail.report.live import ProcessLine, Standing, duration, one_line
 from rerail.report.live_memory import Memory
 from rerail.report.live_progress import Loss, Progress
 
@@ -75,7 +74,7 @@ def _head(standing: Standing) -> list[Text]:
     style = {"running": "green", "lost": "red"}.get(standing.state, "green")
     title = Text(f"{standing.id}  ", style="bold")
     title.append(standing.headline, style="red" if standing.is_bad else style)
-    lines = [title, Text(f"$ {shlex.join(standing.command)}", style="dim")]
+    lines = [title, Text(f"$ {one_line(standing.command)}", style="dim")]
     if standing.leading_cause:
         chance = standing.leading_probability
         said = f" ({chance:.0%})" if chance is not None else ""

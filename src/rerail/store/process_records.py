@@ -21,7 +21,7 @@ def assemble_processes(events: Iterable[Event]) -> list[ProcessRecord]:
         pid, start = _whole(event.data.get("pid")), _whole(event.data.get("start")) or 0
         if pid is None:
             continue
-        key = f"{pid}-{start}"
+        key = f"{pid}-{start}" if start else _latest_key(found, pid)
         record = found.get(key) or _begin(event, pid, start)
         if event.kind == "process-changed":
             record = _change(record, event.data)
@@ -29,6 +29,12 @@ def assemble_processes(events: Iterable[Event]) -> list[ProcessRecord]:
             record = _end(record, event)
         found[key] = record
     return list(found.values())
+
+
+def _latest_key(found: dict[str, ProcessRecord], pid: int) -> str:
+    """Who is meant where the start is not known: a guardian sees only the pid of an ending."""
+    alive = [key for key, p in found.items() if p.pid == pid and p.ended_t_seconds is None]
+    return alive[-1] if alive else f"{pid}-0"
 
 
 def _begin(event: Event, pid: int, start: int) -> ProcessRecord:
