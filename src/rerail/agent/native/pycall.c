@@ -3,12 +3,13 @@
  * A wrapper written in Python would show up in the user's tracebacks and shift the stack level of
  * warnings. This one is a built-in function of the running interpreter, made through its stable
  * interface, found by name at run time: nothing of Python is needed to build or load the library.
- * An exception of the wrapped callable passes through untouched; one of a hook is dropped.
+ * An exception of the wrapped callable passes through untouched; one of a hook takes the hook out.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include "agent.h"
+#include "counting.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -23,6 +24,9 @@ struct method_definition { /* PyMethodDef, the same in every CPython 3 */
   const char *doc;
 };
 #define METHOD_TAKES_ARGUMENTS_AND_KEYWORDS 3
+#define METHOD_TAKES_ARRAY_AND_KEYWORDS 0x82
+#define METHOD_TAKES_NOTHING 4
+#define METHOD_TAKES_ONE 8
 
 static struct {
   object *(*new_function)(struct method_definition *, object *self, object *module);
@@ -31,6 +35,18 @@ static struct {
   int (*set_list_item)(object *list, ptrdiff_t index, object *item); /* takes the reference */
   object *(*call)(object *callable, object *arguments, object *keywords);
   object *(*call_with)(object *callable, ...);
+  /* From 3.11 on, else NULL: arguments as an array, names of the last ones in a tuple. */
+  object *(*call_array)(object *callable, object *const *arguments, size_t count, object *names);
+  object *(*new_tuple)(ptrdiff_t size);
+  int (*set_tuple_item)(object *tuple, ptrdiff_t index, object *item); /* takes the reference */
+  ptrdiff_t (*tuple_size)(object *tuple);
+  object *(*tuple_item)(object *tuple, ptrdiff_t index);
+  object *(*new_dict)(void);
+  int (*set_dict_item)(object *dict, object *key, object *value);
+  void *(*as_pointer)(object *integer);
+  object *(*from_pointer)(void *pointer);
+  int (*append)(object *list, object *item);
+  double (*as_double)(object *number);
   void (*clear_error)(void);
   void (*fetch_error)(object **, object **, object **);
   void (*restore_error)(object *, object *, object *);
@@ -40,7 +56,7 @@ static struct {
   object *ellipsis;
 } python;
 
-enum part { WRAPPED, BEFORE, AFTER, FAILED };
+enum part { WRAPPED, BEFORE, AFTER, FAILED, PLAN };
 
 static int find_python(void) {
   static const struct {
@@ -53,6 +69,16 @@ static int find_python(void) {
       {"PyList_SetItem", &python.set_list_item},
       {"PyObject_Call", &python.call},
       {"PyObject_CallFunctionObjArgs", &python.call_with},
+      {"PyTuple_New", &python.new_tuple},
+      {"PyTuple_SetItem", &python.set_tuple_item},
+      {"PyTuple_Size", &python.tuple_size},
+      {"PyTuple_GetItem", &python.tuple_item},
+      {"PyDict_New", &python.new_dict},
+      {"PyDict_SetItem", &python.set_dict_item},
+      {"PyLong_AsVoidPtr", &python.as_pointer},
+      {"PyLong_FromVoidPtr", &python.from_pointer},
+      {"PyList_Append", &python.append},
+      {"PyFloat_AsDouble", &python.as_double},
       {"PyErr_Clear", &python.clear_error},
       {"PyErr_Fetch", &python.fetch_error},
       {"PyErr_Restore", &python.restore_error},
@@ -66,6 +92,7 @@ static int find_python(void) {
     if (found == NULL) return 0;
     memcpy(wanted[i].where, &found, sizeof found);
   }
+  *(void **)&python.call_array = dlsym(RTLD_DEFAULT, "PyObject_Vectorcall");
   return 1;
 }
 
@@ -105,37 +132,157 @@ static void call_hook(object *parts, enum part which, object *arguments, object 
   }
 }
 
-static object *call_between_hooks(object *parts, object *arguments, object *keywords) {
-  object *result;
-  call_hook(parts, BEFORE, arguments, keywords, NULL);
-  result = python.call(python.list_item(parts, WRAPPED), arguments, keywords);
+static void call_hook_after(object *parts, object *arguments, object *keywords, object *result) {
+  object *type, *value, *traceback;
+  if (python.list_item(parts, AFTER) == python.none) return;
   if (result != NULL) {
     call_hook(parts, AFTER, arguments, keywords, result);
-  } else if (python.list_item(parts, AFTER) != python.none) {
-    object *type, *value, *traceback;
-    python.fetch_error(&type, &value, &traceback);
-    call_hook(parts, AFTER, arguments, keywords, python.ellipsis);
-    python.restore_error(type, value, traceback);
+    return;
   }
+  python.fetch_error(&type, &value, &traceback);
+  call_hook(parts, AFTER, arguments, keywords, python.ellipsis);
+  python.restore_error(type, value, traceback);
+}
+
+static object *call_between_hooks(object *parts, object *arguments, object *keywords) {
+  struct call_plan *plan = python.as_pointer(python.list_item(parts, PLAN));
+  int is_due = counting_hooks_are_due(plan);
+  object *result;
+  counting_before(plan);
+  if (is_due) call_hook(parts, BEFORE, arguments, keywords, NULL);
+  result = python.call(python.list_item(parts, WRAPPED), arguments, keywords);
+  counting_after(plan, result == NULL);
+  if (is_due) call_hook_after(parts, arguments, keywords, result);
   return result;
 }
 
-/* `parts` is the list [wrapped, before, after, failed], `module` a string. Called through ctypes.PyDLL,
- * which holds the interpreter's lock; returns a new reference or NULL. */
-RERAIL_EXPORT void *rerail_wrap(object *parts, object *module, const char *name, const char *doc,
-                                int is_method) {
-  static int is_known;
-  struct method_definition *definition;
-  object *function, *method;
-  if (!is_known) is_known = find_python();
-  if (!is_known || (definition = calloc(1, sizeof *definition)) == NULL) return NULL;
+static object *tuple_of(object *const *arguments, ptrdiff_t count) {
+  object *tuple = python.new_tuple(count);
+  for (ptrdiff_t i = 0; tuple != NULL && i < count; i++) {
+    python.incref(arguments[i]);
+    python.set_tuple_item(tuple, i, arguments[i]);
+  }
+  return tuple;
+}
+
+static object *dict_of(object *names, object *const *values) {
+  object *dict = python.new_dict();
+  for (ptrdiff_t i = 0; dict != NULL && i < python.tuple_size(names); i++) {
+    python.set_dict_item(dict, python.tuple_item(names, i), values[i]);
+  }
+  return dict;
+}
+
+/* The same for interpreters that can pass an array on: no tuple and no dict unless hooks are due. */
+static object *call_array_between_hooks(object *parts, object *const *arguments, ptrdiff_t count,
+                                        object *names) {
+  struct call_plan *plan = python.as_pointer(python.list_item(parts, PLAN));
+  object *tuple, *dict, *result;
+  if (!counting_hooks_are_due(plan)) {
+    counting_before(plan);
+    result = python.call_array(python.list_item(parts, WRAPPED), arguments, (size_t)count, names);
+    counting_after(plan, result == NULL);
+    return result;
+  }
+  tuple = tuple_of(arguments, count);
+  if (tuple == NULL) return NULL;
+  dict = names != NULL ? dict_of(names, arguments + count) : NULL;
+  counting_before(plan);
+  call_hook(parts, BEFORE, tuple, dict, NULL);
+  result = python.call_array(python.list_item(parts, WRAPPED), arguments, (size_t)count, names);
+  counting_after(plan, result == NULL);
+  call_hook_after(parts, tuple, dict, result);
+  python.decref(tuple);
+  if (dict != NULL) python.decref(dict);
+  return result;
+}
+
+static object *new_function(const char *name, const char *doc, void *code, int flags, object *self,
+                            object *module) {
+  struct method_definition *definition = calloc(1, sizeof *definition); /* lives for good */
+  if (definition == NULL) return NULL;
   definition->name = strdup(name);
   definition->doc = doc != NULL ? strdup(doc) : NULL;
-  definition->function = call_between_hooks;
-  definition->flags = METHOD_TAKES_ARGUMENTS_AND_KEYWORDS;
-  function = python.new_function(definition, parts, module);
+  memcpy(&definition->function, &code, sizeof code);
+  definition->flags = flags;
+  return python.new_function(definition, self, module);
+}
+
+static int is_python_found(void) {
+  static int is_known;
+  if (!is_known) is_known = find_python();
+  return is_known;
+}
+
+/* `parts` is the list [wrapped, before, after, failed], `module` a string. Called through
+ * ctypes.PyDLL, which holds the interpreter's lock; returns a new reference or NULL. */
+RERAIL_EXPORT void *rerail_wrap(object *parts, object *module, const char *name, const char *doc,
+                                int is_method, const struct call_plan *plan) {
+  struct call_plan *kept;
+  object *function, *method, *pointer;
+  if (!is_python_found() || (kept = malloc(sizeof *kept)) == NULL) return NULL;
+  *kept = *plan;
+  pointer = python.from_pointer(kept);
+  if (pointer == NULL || python.append(parts, pointer) != 0) return NULL;
+  python.decref(pointer);
+  if (python.call_array != NULL) {
+    function = new_function(name, doc, (void *)call_array_between_hooks,
+                            METHOD_TAKES_ARRAY_AND_KEYWORDS, parts, module);
+  } else {
+    function = new_function(name, doc, (void *)call_between_hooks,
+                            METHOD_TAKES_ARGUMENTS_AND_KEYWORDS, parts, module);
+  }
   if (function == NULL || !is_method) return function;
   method = python.new_method(function);
   python.decref(function);
   return method;
+}
+
+extern void rerail_step_begins(void);
+extern int64_t rerail_step_ended(void);
+extern void rerail_note_loss(double loss);
+extern int rerail_keep_place(void);
+
+static object *step_begins(object *self, object *nothing) {
+  (void)self;
+  (void)nothing;
+  rerail_step_begins();
+  python.incref(python.none);
+  return python.none;
+}
+
+/* A look at our place costs about 5 µs, so 20 ns a step. */
+#define STEPS_BETWEEN_LOOKS 256
+
+static object *step_ended(object *self, object *nothing) {
+  (void)self;
+  (void)nothing;
+  if (rerail_step_ended() % STEPS_BETWEEN_LOOKS == 0) rerail_keep_place();
+  python.incref(python.none);
+  return python.none;
+}
+
+static object *note_loss(object *self, object *loss) {
+  double value = python.as_double(loss);
+  (void)self;
+  if (value == -1.0) python.clear_error(); /* the value, or not a number at all */
+  rerail_note_loss(value);
+  python.incref(python.none);
+  return python.none;
+}
+
+/* 0: step_begins(), 1: step_ended(), 2: note_loss(float), as functions of the interpreter. */
+RERAIL_EXPORT void *rerail_function(int which) {
+  if (!is_python_found()) return NULL;
+  switch (which) {
+    case 0:
+      return new_function("step_begins", NULL, (void *)step_begins, METHOD_TAKES_NOTHING, NULL,
+                          NULL);
+    case 1:
+      return new_function("step_ended", NULL, (void *)step_ended, METHOD_TAKES_NOTHING, NULL, NULL);
+    case 2:
+      return new_function("note_loss", NULL, (void *)note_loss, METHOD_TAKES_ONE, NULL, NULL);
+    default:
+      return NULL;
+  }
 }

@@ -34,7 +34,6 @@ def clear():
         "first_nonfinite_step",
         "progress_count",
         "progress_total",
-        "framework_step",
     ):
         numbers[WORD[name]] = layout.UNKNOWN
     floats[WORD["loss"]] = float("nan")

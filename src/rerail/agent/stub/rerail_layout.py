@@ -66,7 +66,6 @@ NUMBERS = (
     "loader_count",
     "file_count",
     "note_count",
-    "framework_step",  # the step as Lightning or the Trainer counts it
 )
 FLOATS = ("loss",)
 TEXTS = (

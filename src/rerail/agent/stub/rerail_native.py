@@ -5,29 +5,31 @@ Comes in: the path of the library. Goes out: `library` (None where it could not 
 a hook that raises is taken out and noted.
 """
 
+from time import monotonic_ns
+
 import rerail_box as box
+import rerail_layout as layout
 
 library = None  # functions that may run without the interpreter's lock
 _make = None
+_function = None
 
 
 def load(path):
-    global library, _make
+    global library, _make, _function
     import ctypes
 
     library = ctypes.CDLL(path)
     library.rerail_start.restype = ctypes.c_void_p
     library.rerail_handler_of.restype = ctypes.c_void_p
     library.rerail_forget_handler_of.argtypes = (ctypes.c_int, ctypes.c_void_p)
-    _make = ctypes.PyDLL(path).rerail_wrap
-    _make.restype = ctypes.py_object
-    _make.argtypes = (
-        ctypes.py_object,
-        ctypes.py_object,
-        ctypes.c_char_p,
-        ctypes.c_char_p,
-        ctypes.c_int,
-    )
+    with_lock = ctypes.PyDLL(path)
+    thing, text = ctypes.py_object, ctypes.c_char_p
+    _make = with_lock.rerail_wrap
+    _make.restype = thing
+    _make.argtypes = (thing, thing, text, text, ctypes.c_int, text)
+    _function = with_lock.rerail_function
+    _function.restype = thing
 
 
 def view_of(address, size):
@@ -37,10 +39,39 @@ def view_of(address, size):
     return memory, memoryview(memory).cast("B")
 
 
-def wrap(wrapped, before=None, after=None, is_method=False):
+def step_functions():
+    """step_begins(), step_ended(), note_loss(value): one call into C each; None without it."""
+    if library is None:
+        return None
+    import struct
+
+    words = [layout.WORD[name] for name in ("optimizer_steps", "phase", "last_progress_ns")]
+    words += [layout.WORD["loss"], layout.WORD["first_nonfinite_step"]]
+    words += [layout.AREA["history"] // 8, layout.HISTORY_LENGTH]
+    words += [layout.PHASES.index("step"), layout.PHASES.index("train")]
+    library.rerail_use_words(struct.pack("=9q", *words))
+    return _function(0), _function(1), _function(2)
+
+
+# What a wrapped call writes without any Python code: see struct call_plan in counting.h.
+NOTHING = -1
+
+
+def wrap(
+    wrapped,
+    before=None,
+    after=None,
+    is_method=False,
+    phase_before=NOTHING,
+    phase_after=NOTHING,
+    counts=NOTHING,
+    progresses=False,
+    pause_ns=0,
+):
     """A callable like `wrapped` that calls before(args, kwargs) and after(args, kwargs, result).
 
-    kwargs is None when there are none; result is Ellipsis when `wrapped` raised.
+    kwargs is None when there are none; result is Ellipsis when `wrapped` raised. The phases and
+    the counted word are written at every call; the hooks at most once in `pause_ns`.
     """
     name = getattr(wrapped, "__name__", "function")
 
@@ -48,24 +79,36 @@ def wrap(wrapped, before=None, after=None, is_method=False):
         box.note_failure("hook on " + name + " is off", value)
 
     parts = [wrapped, before, after, failed]
+    plan = (
+        layout.WORD["phase"] if phase_before != NOTHING else NOTHING,
+        phase_before,
+        layout.WORD["phase"] if phase_after != NOTHING else NOTHING,
+        phase_after,
+        counts,
+        layout.WORD["last_progress_ns"] if progresses else NOTHING,
+        pause_ns,
+        0,
+    )
     if _make is None:
-        return _wrap_in_python(parts)
-    try:
-        doc = _signature_line(wrapped, name) + (getattr(wrapped, "__doc__", None) or "")
-        return _make(
-            parts,
-            getattr(wrapped, "__module__", None),
-            name.encode(),
-            doc.encode() if doc else None,
-            is_method,
-        )
-    except Exception as error:
-        box.note_failure("frameless wrapper", error)
-        return _wrap_in_python(parts)
+        return _wrap_in_python(parts, plan)
+    import struct
+
+    doc = "" if is_method else _signature_line(wrapped, name)
+    doc += getattr(wrapped, "__doc__", None) or ""
+    return _make(
+        parts,
+        getattr(wrapped, "__module__", None),
+        name.encode(),
+        doc.encode() if doc else None,
+        is_method,
+        struct.pack("=6i2q", *plan),
+    )
 
 
-def _wrap_in_python(parts):
+def _wrap_in_python(parts, plan):
+    """Without the library: the same, with a frame in tracebacks."""
     wrapped = parts[0]
+    before_word, before_value, after_word, after_value, count_word, progress_word = plan[:6]
 
     def run(which, *arguments):
         if parts[which] is not None:
@@ -75,13 +118,22 @@ def _wrap_in_python(parts):
                 parts[which] = None
                 parts[3](type(error), error)
 
+    def store(word, value):
+        if word != NOTHING:
+            box.numbers[word] = value
+
     def wrapper(*args, **kwargs):
+        store(before_word, before_value)
         run(1, args, kwargs or None)
         result = ...
         try:
             result = wrapped(*args, **kwargs)
             return result
         finally:
+            store(after_word, after_value)
+            if result is not ...:
+                store(count_word, box.numbers[count_word] + 1)
+                store(progress_word, monotonic_ns())
             run(2, args, kwargs or None, result)
 
     for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):

@@ -1,0 +1,146 @@
+"""Hooks on torch: steps, backward calls, the loss, checkpoints.
+
+Nothing here computes, moves or keeps a tensor. The loss is read only where reading is a load from
+memory: one element, on the CPU, outside any mode of torch that would notice. On a GPU it would
+wait for the device, so there only what the program fetches itself with .item() is seen.
+"""
+
+import os
+import sys
+from time import monotonic_ns
+
+import rerail_box as box
+import rerail_layout as layout
+import rerail_native as native
+from rerail_box import floats, numbers
+
+STEPS = layout.WORD["optimizer_steps"]
+PHASE = layout.WORD["phase"]
+LOSS = layout.WORD["loss"]
+NONFINITE = layout.WORD["first_nonfinite_step"]
+PROGRESS = layout.WORD["last_progress_ns"]
+HISTORY = layout.AREA["history"] // 8
+IN_STEP = layout.PHASES.index("step")
+IN_TRAIN = layout.PHASES.index("train")
+IN_BACKWARD = layout.PHASES.index("backward")
+IN_LOADING = layout.PHASES.index("loading")
+IN_SAVING = layout.PHASES.index("saving")
+
+# Reading a loss costs about 1 µs: at most a thousandth of the time of any training.
+LOSS_PAUSE_NS = 1000000
+
+
+def step_begins_in_python():
+    numbers[PHASE] = IN_STEP
+
+
+def step_ended_in_python():
+    now, step = monotonic_ns(), numbers[STEPS] + 1
+    at = HISTORY + step % layout.HISTORY_LENGTH * 3
+    numbers[at + 1] = now
+    floats[at + 2] = floats[LOSS]
+    numbers[at] = step
+    numbers[STEPS] = step
+    numbers[PROGRESS] = now
+    numbers[PHASE] = IN_TRAIN
+
+
+def note_loss_in_python(value):
+    floats[LOSS] = value
+    if value - value != 0.0 and numbers[NONFINITE] < 0:  # not a number, or infinite
+        numbers[NONFINITE] = numbers[STEPS] + 1
+
+
+step_begins, step_ended, note_loss = native.step_functions() or (
+    step_begins_in_python,
+    step_ended_in_python,
+    note_loss_in_python,
+)
+
+
+def on_autograd(autograd):
+    """Tensor.backward and everything built on it goes through torch.autograd.backward."""
+    torch = sys.modules["torch"]
+    watched = []  # the id of a loss on a device, once .item() is hooked
+
+    def nobody():
+        return 0
+
+    modes = getattr(torch._C, "_len_torch_dispatch_stack", nobody)
+    function_modes = getattr(torch._C, "_len_torch_function_stack", nobody)
+    is_profiled = getattr(torch._C._autograd, "_profiler_enabled", nobody)
+
+    def before(args, kwargs):
+        if modes() or function_modes() or is_profiled():
+            return  # the user's mode or profiler would see what is asked of the tensor here
+        loss = args[0] if args else kwargs["tensors"]
+        if type(loss) in (list, tuple):
+            loss = loss[0]
+        if type(loss) is not torch.Tensor or loss.numel() != 1:
+            return
+        if loss.is_cpu:
+            note_loss(loss.item())
+        elif watched:
+            watched[0] = id(loss)
+        else:
+            watched.append(id(loss))
+            _hook_item(torch, watched)
+
+    autograd.backward = native.wrap(
+        autograd.backward,
+        before=before,
+        phase_before=IN_BACKWARD,
+        phase_after=IN_TRAIN,
+        counts=layout.WORD["backward_calls"],
+        pause_ns=LOSS_PAUSE_NS,
+    )
+
+
+def _hook_item(torch, watched):
+    """On a device: note what the program itself fetches of the tensor it called backward on."""
+
+    def after(args, kwargs, result):
+        if id(args[0]) == watched[0] and type(result) is float:
+            note_loss(result)
+
+    torch.Tensor.item = native.wrap(torch.Tensor.item, after=after, is_method=True)
+
+
+def on_optimizer(optimizer):
+    """torch's own global step hooks: every optimizer, nothing stored in the user's objects."""
+    compiler = sys.modules["torch.compiler"]
+    is_traced = getattr(compiler, "is_dynamo_compiling", compiler.is_compiling)
+
+    # torch.compile may trace into these two; then they must be nothing at all.
+    def before_step(optimizer, args, kwargs):
+        if not is_traced():
+            step_begins()
+
+    def after_step(optimizer, args, kwargs):
+        if not is_traced():
+            step_ended()
+
+    if not hasattr(optimizer, "register_optimizer_step_post_hook"):
+        box.note("this torch has no global optimizer hooks: steps are not counted")
+        return
+    optimizer.register_optimizer_step_pre_hook(before_step)
+    optimizer.register_optimizer_step_post_hook(after_step)
+
+
+def on_serialization(serialization):
+    """torch.load and torch.save: which file, how large, mapped or not."""
+
+    def before_load(args, kwargs):
+        path = args[0] if args else kwargs.get("f")
+        if isinstance(path, (str, os.PathLike)):
+            path = os.path.abspath(os.fspath(path))
+            is_mapped = bool(kwargs and kwargs.get("mmap"))
+            box.put_file(path, "torch.load", os.stat(path).st_size, is_mapped)
+
+    def after(args, kwargs, result):
+        numbers[PHASE] = IN_TRAIN if numbers[STEPS] else 0
+
+    serialization.load = native.wrap(
+        serialization.load, before=before_load, after=after, phase_before=IN_LOADING
+    )
+    serialization.save = native.wrap(serialization.save, after=after, phase_before=IN_SAVING)
