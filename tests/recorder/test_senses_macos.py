@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rerail.recorder import macos
+
+# A busy machine makes examples slow, which says nothing about the code.
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 METADATA = {
     "app_name": "python3.11",
@@ -163,6 +166,7 @@ json_values = st.recursive(
 )
 
 
+@unhurried
 @given(json_values, json_values)
 def test_any_json_is_survived(metadata: object, body: object) -> None:
     text = report(metadata, body)
@@ -170,6 +174,7 @@ def test_any_json_is_survived(metadata: object, body: object) -> None:
     macos.parse_jetsam(text)
 
 
+@unhurried
 @given(st.text(max_size=300))
 def test_any_text_is_survived(text: str) -> None:
     macos.parse_ips(text)

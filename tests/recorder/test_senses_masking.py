@@ -7,10 +7,13 @@ import json
 import string
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rerail.recorder import masking
+
+# A busy machine makes examples slow, which says nothing about the code.
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 ALNUM = string.ascii_letters + string.digits
 HEX = "0123456789abcdef"
@@ -47,6 +50,7 @@ SHAPES: dict[str, st.SearchStrategy[str]] = {
 
 @pytest.mark.parametrize("shape", sorted(SHAPES))
 def test_a_known_shape_is_masked_wherever_it_stands(shape: str) -> None:
+    @unhurried
     @given(SHAPES[shape])
     def check(secret: str) -> None:
         environ = masking.mask_environment({"INNOCUOUS": secret, "LINE": f"using {secret} now"})
@@ -60,6 +64,7 @@ def test_a_known_shape_is_masked_wherever_it_stands(shape: str) -> None:
     check()
 
 
+@unhurried
 @given(
     st.sampled_from(
         [
@@ -214,12 +219,14 @@ def test_secrets_in_text_go(line: str, secret: str) -> None:
     assert found
 
 
+@unhurried
 @given(st.text(max_size=200))
 def test_masking_twice_changes_nothing_more(text: str) -> None:
     once, _ = masking.mask_text(text)
     assert masking.mask_text(once)[0] == once
 
 
+@unhurried
 @given(st.dictionaries(st.text(min_size=1, max_size=20), st.text(max_size=60), max_size=5))
 def test_every_name_stays_and_masking_twice_changes_nothing_more(environ: dict[str, str]) -> None:
     once = masking.mask_environment(environ)
@@ -227,11 +234,13 @@ def test_every_name_stays_and_masking_twice_changes_nothing_more(environ: dict[s
     assert masking.mask_environment(once) == once
 
 
+@unhurried
 @given(st.lists(st.text(max_size=40), max_size=6))
 def test_the_number_of_arguments_stays(arguments: list[str]) -> None:
     assert len(masking.mask_arguments(arguments)) == len(arguments)
 
 
+@unhurried
 @given(random_text(HEX, 40))
 def test_a_commit_id_under_an_innocuous_name_stays(commit: str) -> None:
     assert masking.mask_environment({"GIT_SHA": commit})["GIT_SHA"] == commit

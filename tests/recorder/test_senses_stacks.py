@@ -14,13 +14,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rerail.agent.stub import rerail_layout as layout
 from rerail.recorder import asked, spied, stacks, waits
 from rerail.recorder.procfs import read_start_ticks
 from rerail.records import ThreadStack
+
+# A busy machine makes examples slow, which says nothing about the code.
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 
@@ -249,6 +252,7 @@ def test_pystack_text_is_parsed_innermost_first() -> None:
     ]
 
 
+@unhurried
 @given(st.text(max_size=400))
 def test_any_text_is_survived(text: str) -> None:
     spied.parse_py_spy(text)
@@ -271,6 +275,7 @@ json_values = st.recursive(
 )
 
 
+@unhurried
 @given(json_values)
 def test_any_json_is_survived(value: object) -> None:
     spied.parse_py_spy(json.dumps(value))

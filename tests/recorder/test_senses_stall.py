@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rerail.recorder import stall
 from rerail.recorder.stall import Stalled, StallWatch
+
+# A busy machine makes examples slow, which says nothing about the code.
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 class Run:
@@ -136,6 +139,7 @@ moments = st.lists(
 )
 
 
+@unhurried
 @given(moments, st.floats(1.0, 100.0))
 def test_with_a_threshold_it_fires_exactly_when_the_silence_reaches_it(
     moments: list[tuple[float, int, int, float]], threshold: float
@@ -161,6 +165,7 @@ def test_with_a_threshold_it_fires_exactly_when_the_silence_reaches_it(
             has_fired = has_fired or found is not None
 
 
+@unhurried
 @given(moments)
 def test_without_a_threshold_nothing_fires_in_less_than_a_minute_of_silence(
     moments: list[tuple[float, int, int, float]],

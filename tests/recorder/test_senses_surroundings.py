@@ -10,10 +10,13 @@ import sysconfig
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rerail.recorder import interpreter, packages, surroundings
+
+# A busy machine makes examples slow, which says nothing about the code.
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -191,6 +194,7 @@ def test_a_pyenv_shim_is_followed(tmp_path: Path) -> None:
     assert Path(found.path) == real
 
 
+@unhurried
 @given(st.lists(st.text(max_size=30), max_size=6))
 def test_any_command_is_survived(command: list[str]) -> None:
     interpreter.find_interpreter(
@@ -198,6 +202,7 @@ def test_any_command_is_survived(command: list[str]) -> None:
     )
 
 
+@unhurried
 @given(st.text(max_size=100))
 def test_any_git_status_is_survived(text: str) -> None:
     surroundings.parse_git_status(text)

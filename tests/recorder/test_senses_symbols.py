@@ -12,12 +12,15 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rerail.recorder import libraries, symbols
 from rerail.recorder.elf import ElfFile, NotElf, gnu_hash
 from rerail.records import Crash, MappedLibrary, NativeFrame, PythonFrame, ThreadStack
+
+# A busy machine makes examples slow, which says nothing about the code.
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 SOURCE = Path(__file__).parent.parent / "programs" / "senses_faults.c"
 
@@ -166,6 +169,7 @@ def test_not_elf_is_said_so(tmp_path: Path) -> None:
             elf.functions_at([1])
 
 
+@unhurried
 @given(st.binary(max_size=400))
 def test_any_bytes_behind_the_magic_are_survived(tail: bytes) -> None:
     try:
@@ -305,6 +309,7 @@ def test_gnu_hash_is_the_loaders() -> None:
     assert gnu_hash(b"printf") == 0x156B2BB8
 
 
+@unhurried
 @given(st.lists(st.text(max_size=60), max_size=20))
 def test_any_memory_map_is_survived(lines: list[str]) -> None:
     libraries.parse_maps(lines)

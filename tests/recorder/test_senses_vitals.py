@@ -10,13 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rerail.recorder import procfs
 from rerail.recorder.machine import parse_meminfo, parse_pressure
 from rerail.recorder.vitals import Sampler
 from rerail.records import VitalsRow
+
+# A busy machine makes examples slow, which says nothing about the code.
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 PROGRAM = Path(__file__).parent.parent / "programs" / "senses_grows.py"
 MIB = 1 << 20
@@ -203,6 +206,7 @@ def test_no_descriptor_stays_open(tmp_path: Path) -> None:
 names = st.text(st.characters(exclude_characters="\0", codec="latin-1"), max_size=15)
 
 
+@unhurried
 @given(names, st.lists(st.integers(0, 10**18), min_size=49, max_size=49))
 def test_any_process_name_is_parsed(name: str, numbers: list[int]) -> None:
     text = f"123 ({name}) S " + " ".join(map(str, numbers))
@@ -213,6 +217,7 @@ def test_any_process_name_is_parsed(name: str, numbers: list[int]) -> None:
     assert stat.cpu_ticks == numbers[10] + numbers[11]
 
 
+@unhurried
 @given(st.binary(max_size=300))
 def test_parsers_survive_any_bytes(text: bytes) -> None:
     parse_meminfo(text)

@@ -13,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rerail.recorder.vitals_log import VitalsLog
 from rerail.records import ProcessVitals, VitalsRow
+
+# A busy machine makes examples slow, which says nothing about the code.
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 MACHINE = {
     "total_bytes": 25276518400,
@@ -156,7 +159,7 @@ def test_format_is_that_of_the_run_folder(tmp_path: Path) -> None:
     ]
 
 
-@settings(max_examples=40, deadline=None)
+@unhurried
 @given(
     st.lists(
         st.lists(st.integers(min_value=1, max_value=10**10), min_size=2, max_size=2),

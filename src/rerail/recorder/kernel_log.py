@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import time
 from dataclasses import dataclass
 
@@ -152,6 +151,8 @@ class KernelLog:
         return lines
 
     def _ask_programs(self) -> list[str]:
+        import subprocess  # late: it takes longer to import than all the rest of this module
+
         for command in (
             ["dmesg"],
             [
