@@ -17,7 +17,7 @@ from rerail.diagnosis.weigh import Case
 
 SOMETHING_ELSE = 1.0  # nats
 ENOUGH = 1.4  # a cause with less evidence of its own is not named
-EXPLAINS_FROM = 1.4  # own evidence from which a cause explains what it outranks
+EXPLAINS_SHARE = 0.7  # a cause explains what it outranks if it has this share of its evidence
 LEAST_SHOWN = 0.01
 
 
@@ -44,10 +44,10 @@ def rank(cases: dict[str, Case]) -> list[tuple[Case, float]]:
 
 def _total(case: Case, named: dict[str, Case]) -> float:
     total = case.cause.prior + case.own
-    if case.own < EXPLAINS_FROM:
-        return total
     for other in named.values():
-        if other is not case and _explains(case, other):
+        # A hint does not explain away a definite message, but any word is better than a residue.
+        is_enough = other.cause.is_residual or case.own >= EXPLAINS_SHARE * other.own
+        if other is not case and is_enough and _explains(case, other):
             total += max(0.0, other.own)
     return total
 

@@ -59,7 +59,8 @@ _FINISHED = re.compile(
     r"|(?:final|last) (?:model|weights|checkpoint) (?:was )?saved|best model saved|model saved to"
     r"|saved? (?:the )?final (?:model|checkpoint)|successfully (?:finished|completed))"
     r"|train_runtime'?: |training complete in|total training time|^\W*goodbye"
-    r"|optimi[sz]ation finished|finished successfully"
+    r"|optimi[sz]ation finished|finished successfully|\d+ epochs completed in|exits successfully"
+    r"|process to finish\W+\(success\)"
     r"|training (?:has )?(?:finished|completed)(?: successfully)?\W*(?:in|after|,|$)"
 )
 _NOT_FINISHED = re.compile(

@@ -42,7 +42,9 @@ class Resumption:
 
 
 def _key(point: ProgressPoint) -> tuple[object, ...]:
-    return (point.step, point.epoch, point.loss)
+    """A bar that is full is one more round done, though its count is that of the last round."""
+    is_full = point.step is not None and point.step == point.total
+    return (point.step, point.epoch, point.loss, point.line.text if is_full else "")
 
 
 def _is_zero_bar(point: ProgressPoint) -> bool:
