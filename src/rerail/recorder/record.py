@@ -240,8 +240,7 @@ class _Run:
         loop.watch(self._inbox.descriptor, self._read_signals)
         if self._guardian is not None:
             loop.watch(self._guardian.fileno(), self._guardian_spoke)
-        self._stalling = Stalling(self._writer, self._tree, self._options)
-        sampling = loop.every(SAMPLE_SECONDS, "sampling", lambda: None)
+        sampling = loop.every(SAMPLE_SECONDS, "sampling", lambda: None, first=0.02)
 
         def sample() -> None:
             sampling.interval_seconds = self._senses.tick()
@@ -297,8 +296,9 @@ class _Run:
         self._loop.stop()
 
     def _look_for_stall(self) -> None:
-        if self._stalling is not None:
-            self._stalling.look(self._relay.bytes_total, self._senses.cpu_seconds)
+        if self._stalling is None:
+            self._stalling = Stalling(self._writer, self._tree, self._options)
+        self._stalling.look(self._relay.bytes_total, self._senses.cpu_seconds)
 
     def _keep(self, data: bytes, stream: str) -> None:
         self._writer.output(data, stream, self._writer.now())
@@ -376,7 +376,8 @@ class _Run:
             self._writer.write_json("after.json", after)
         was_hung = self._stalling is not None and self._stalling.has_killed
         outcome = conclusion.outcome_of(ending, elapsed, self._tree.records(), was_hung=was_hung)
-        self._senses.finish_surroundings(0.1 if outcome.kind == "ok" else 0.5)
+        # Of a command that ended well within a moment nobody will ask for its surroundings.
+        self._senses.finish_surroundings(0.0 if outcome.kind == "ok" else 0.5)
         if self._stalling is not None:
             self._stalling.close()
         self._writer.finish(outcome, elapsed)

@@ -44,8 +44,9 @@ class Senses:
         self._maps_due: dict[str, tuple[float, float]] = {}  # key: when, and how long after that
         self._maps_written: dict[str, Any] = {}
         self._surroundings: Errand | None = None
+        self._cwd = cwd
+        self._has_begun = False
         self._try("kernel counters", self._begin_kernel)
-        self._try("vitals", lambda: self._begin_vitals(cwd))
 
     def use(self, writer: RunWriter) -> None:
         """In the guardian: the run has another writer now."""
@@ -56,12 +57,13 @@ class Senses:
 
         self._kernel = kernel.begin()
 
-    def _begin_vitals(self, cwd: Path) -> None:
+    def _begin_vitals(self) -> None:
+        """At the first sample, not before the start: the command need not wait for our imports."""
         from rerail.recorder.vitals import Sampler
         from rerail.recorder.vitals_log import VitalsLog
 
-        self._sampler = Sampler(self._writer.path, cwd)
         self._vitals_log = VitalsLog(self._writer.path, self.miss)
+        self._sampler = Sampler(self._writer.path, self._cwd)
 
     def collect_surroundings(
         self,
@@ -102,6 +104,9 @@ class Senses:
 
     def tick(self) -> float:
         """Take one sample; how long to wait until the next."""
+        if not self._has_begun:
+            self._has_begun = True
+            self._try("vitals", self._begin_vitals)
         began = time.thread_time()
         if self._sampler is not None:
             row = self._sampler.sample(round(self._writer.now(), 3), self._tree.processes)

@@ -23,6 +23,7 @@ class Sink:
         mode = os.fstat(descriptor).st_mode
         self._is_socket = stat.S_ISSOCK(mode)
         self._always_ready = stat.S_ISREG(mode)
+        self._hang_ups: select.poll | None = None
         self._is_pipe = stat.S_ISFIFO(mode)
         self._is_own = False
         if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
@@ -58,9 +59,12 @@ class Sink:
         return bool(poll.poll(0))
 
     def has_lost_reader(self) -> bool:
-        poll = select.poll()
-        poll.register(self.descriptor, 0)
-        return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
+        if self._always_ready:
+            return False
+        if self._hang_ups is None:
+            self._hang_ups = select.poll()
+            self._hang_ups.register(self.descriptor, 0)
+        return any(event & (select.POLLERR | select.POLLHUP) for _, event in self._hang_ups.poll(0))
 
     def close(self) -> None:
         if self._is_own:
