@@ -124,9 +124,7 @@ def main() -> int:
     if asked.json:
         print(json.dumps({**steady, **start, "load_1m": load}))
         return 0
-    print(
-        f"with {asked.processes} processes for {asked.seconds:.0f} s (load of the machine {load:.1f}):"
-    )
+    print(f"with {asked.processes} processes for {asked.seconds:.0f} s, load {load:.1f}:")
     print(f"  CPU              {steady['cpu_share']:.2%} of one core   (limit {CPU_LIMIT:.0%})")
     print(f"  memory           {steady['pss_bytes'] / 1e6:.1f} MB proportional, largest process")
     print(f"                   {steady['largest_rss_bytes'] / 1e6:.1f} MB resident (limit 60 MB)")

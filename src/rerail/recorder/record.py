@@ -247,7 +247,8 @@ class _Run:
 
         sampling.callback = sample
         loop.every(0.1, "tree", self._tick, first=0.05)
-        loop.every(1.0, "stall watch", self._look_for_stall, first=1.0)
+        pace = min(1.0, (self._options.stall_seconds or 4.0) / 4)
+        loop.every(pace, "stall watch", self._look_for_stall, first=pace)
 
     def _loop_until_root_ended(self, root_pid: int) -> None:
         root = self._tree.root

@@ -1,0 +1,151 @@
+"""Every way to die, wherever in the tree: it is in the record, with its signal and its place."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "recorder"))
+from run_driver import PROGRAMS, Finished, python, run_recorded
+
+SIGNALS = {
+    "segv": "SIGSEGV",
+    "bus": "SIGBUS",
+    "fpe": "SIGFPE",
+    "ill": "SIGILL",
+    "abrt": "SIGABRT",
+    "deep": "SIGSEGV",
+    "kill": "SIGKILL",
+    "term": "SIGTERM",
+}
+CAUGHT = {"segv", "bus", "fpe", "ill", "abrt", "deep"}  # the handler in the process sees these
+PLACES = ["main", "thread", "fork", "spawn", "shell"]
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler to build the library that dies")
+    path = tmp_path_factory.mktemp("native") / "librundie.so"
+    source = PROGRAMS / "run_die.c"
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-g", "-O1", "-o", path, source, "-lpthread"], check=True
+    )
+    return path
+
+
+def die(home: Path, library: Path, where: str, how: str) -> Finished:
+    return run_recorded(
+        home, sys.executable, str(PROGRAMS / "run_die.py"), str(library), where, how
+    )
+
+
+def check(done: Finished, where: str, how: str) -> None:
+    name = SIGNALS[how]
+    if where in ("main", "thread"):
+        assert done.status == -signal.Signals[name]
+    else:
+        assert done.status == 0, done.stderr  # the parent takes it calmly
+    (dead,) = [process for process in done.processes() if process.signal == name]
+    assert dead.ending_source is not None
+    if where == "shell":
+        assert dead.role == "main" and len(done.processes()) == 3
+    if how not in CAUGHT:
+        return
+    (crash,) = done.folder.crashes()
+    assert (crash.pid, crash.start_ticks, crash.signal) == (dead.pid, dead.start_ticks, name)
+    assert crash.is_main_thread == (where != "thread")
+    functions = [frame.function for frame in crash.threads[0].native]
+    assert any(f"die_{how}" in (function or "") for function in functions[:6]), functions
+    libraries = [frame.library for frame in crash.threads[0].native if frame.library]
+    assert any(path.endswith("librundie.so") for path in libraries)
+
+
+@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("how", ["segv", "abrt", "kill"])
+def test_death_everywhere(tmp_path: Path, library: Path, where: str, how: str) -> None:
+    check(die(tmp_path, library, where, how), where, how)
+
+
+@pytest.mark.parametrize("how", ["bus", "fpe", "ill", "deep", "term"])
+def test_every_way_to_die(tmp_path: Path, library: Path, how: str) -> None:
+    check(die(tmp_path, library, "main", how), "main", how)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", PLACES)
+@pytest.mark.parametrize("how", [how for how in SIGNALS if how != "deep"])
+def test_every_way_everywhere(tmp_path: Path, library: Path, where: str, how: str) -> None:
+    check(die(tmp_path, library, where, how), where, how)
+
+
+@pytest.mark.slow
+def test_two_hundred_deaths_without_a_lost_record(tmp_path: Path, library: Path) -> None:
+    chance = random.Random(200)
+    for attempt in range(200):
+        where = chance.choice(PLACES)
+        how = chance.choice([how for how in SIGNALS if how != "deep" or where == "main"])
+        home = tmp_path / str(attempt)
+        try:
+            check(die(home, library, where, how), where, how)
+        except AssertionError as error:
+            raise AssertionError(f"attempt {attempt}: {how} in {where}: {error}") from error
+        shutil.rmtree(home)
+
+
+@pytest.fixture
+def memory_group(tmp_path: Path) -> Iterator[Path]:
+    """A memory cgroup of 64 MB, version 1 or 2."""
+    name = f"rerail-test-{os.getpid()}-{tmp_path.name}"
+    for base, limit, swap in (
+        (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.swappiness"),
+        (Path("/sys/fs/cgroup"), "memory.max", "memory.swap.max"),
+    ):
+        group = base / name
+        try:
+            group.mkdir()
+        except OSError:
+            continue
+        try:
+            (group / limit).write_text(str(64 << 20))
+            if (group / swap).exists():
+                (group / swap).write_text("0")
+        except OSError:
+            group.rmdir()
+            continue
+        yield group
+        subprocess.run(["rmdir", str(group)], check=False)
+        return
+    pytest.skip("no memory cgroup can be made here")
+
+
+def test_an_out_of_memory_kill_is_told_from_other_kills(tmp_path: Path, memory_group: Path) -> None:
+    """The command moves itself into a small cgroup and takes more than there is."""
+    code = (
+        "import os",
+        f"open({str(memory_group / 'cgroup.procs')!r}, 'w').write(str(os.getpid()))",
+        "kept = []",
+        "while True: kept.append(bytearray(4 << 20))",
+    )
+    done = run_recorded(tmp_path, *python(*code))
+    assert done.status == -signal.SIGKILL
+    after = done.folder.after()
+    kills = {limit.source: limit.oom_kills for limit in after.memory_limits if limit.oom_kills}
+    assert any(memory_group.name in source for source in kills), after
+    (limit,) = [limit for limit in after.memory_limits if memory_group.name in limit.source]
+    assert limit.limit_bytes == 64 << 20
+
+
+def test_a_kill_from_outside_is_no_out_of_memory(tmp_path: Path) -> None:
+    done = run_recorded(tmp_path, *python("import os; os.kill(os.getpid(), 9)"))
+    after = done.folder.after()
+    assert not any(limit.oom_kills for limit in after.memory_limits)

@@ -1,0 +1,78 @@
+"""A run that makes no progress is noticed, written down, and ended if its user wants that."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+from run_driver import PROGRAMS, Finished, is_alive, python, run_recorded
+
+STUCK = [sys.executable, str(PROGRAMS / "run_stuck.py")]
+
+
+def actions(done: Finished) -> list[str]:
+    return [event.data["action"] for event in done.events("stall")]
+
+
+def test_a_silent_run_is_recorded_with_stacks_and_goes_on(tmp_path: Path) -> None:
+    done = run_recorded(tmp_path, *STUCK, "4", options=["--stall", "1"])
+    assert (done.status, done.stdout) == (0, b"begun\ndone\n")
+    assert actions(done) == ["report"]
+    (stall,) = done.folder.stalls()
+    assert 1 <= stall.silent_seconds < 4 and stall.threshold_seconds == 1
+    functions = {
+        frame.function
+        for threads in stall.stacks.values()
+        for thread in threads
+        for frame in thread.python
+    }
+    assert "waits_for_nothing" in functions
+    assert b"no step and no output for " in done.stderr
+    (over,) = done.events("stall-over")
+    assert over.data["silent_seconds"] >= stall.silent_seconds
+
+
+def test_quiet_says_nothing_and_records_all_the_same(tmp_path: Path) -> None:
+    done = run_recorded(tmp_path, *STUCK, "3", options=["--stall", "1", "--quiet"])
+    assert done.stderr == b"" and actions(done) == ["report"]
+
+
+def test_a_run_that_prints_is_not_stuck(tmp_path: Path) -> None:
+    code = "import time\nfor n in range(12): print(n, flush=True); time.sleep(0.2)"
+    done = run_recorded(tmp_path, *python(code), options=["--stall", "1"])
+    assert done.status == 0 and not actions(done)
+
+
+def test_kill_ends_the_tree_and_the_outcome_is_a_hang(tmp_path: Path) -> None:
+    done = run_recorded(tmp_path, *STUCK, "60", options=["--stall", "1", "--on-stall", "kill"])
+    assert done.status == -signal.SIGTERM
+    outcome = done.folder.info().outcome
+    assert outcome is not None
+    assert (outcome.kind, outcome.signal) == ("hang", "SIGTERM")
+    assert len(list(done.folder.stalls())) == 1, "stacks were taken before the kill"
+
+
+def test_kill_is_not_declined(tmp_path: Path) -> None:
+    """A tree that ignores SIGTERM, a child in another session: all of it ends."""
+    done = run_recorded(
+        tmp_path, *STUCK, "60", "stubborn", options=["--stall", "1", "--on-stall", "kill"]
+    )
+    assert done.status == -signal.SIGKILL
+    outcome = done.folder.info().outcome
+    assert outcome is not None and outcome.kind == "hang"
+    processes = done.processes()
+    assert len(processes) == 2
+    assert not any(is_alive(process.pid) for process in processes)
+
+
+def test_a_command_of_the_user_is_run(tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    action = f"echo $RERAIL_RUN > {note}; kill -USR1 $RERAIL_ROOT_PID"
+    done = run_recorded(
+        tmp_path / "home", *STUCK, "60", options=["--stall", "1", "--on-stall", action]
+    )
+    assert done.status == -signal.SIGUSR1
+    assert Path(note.read_text().strip()) == done.folder.path.absolute()
+    outcome = done.folder.info().outcome
+    assert outcome is not None and outcome.kind == "signal"
