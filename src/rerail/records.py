@@ -116,7 +116,7 @@ class MappedLibrary:
     """A native library mapped into a process."""
 
     path: str
-    kind: str | None = None  # openmp, blas, cuda, cxx, python, None
+    kind: str | None = None  # openmp, blas, cuda, cxx, python, threading, allocator, None
     flavour: str | None = None  # libgomp, libomp, libiomp5, openblas, mkl, …: by content
     base: int | None = None
     soname: str | None = None
