@@ -27,7 +27,7 @@ _NAME = r"(?:[A-Za-z_]\w*\.)*[A-Z_a-z]\w*"
 _TELLING = (
     r"(?:[A-Za-z_][\w]*\.)*(?:[A-Z]\w*(?:Error|Exception|Failure|Fault|Timeout|Refused|Abort(?:ed)?)"
     r"|KeyboardInterrupt|SystemExit|StopIteration|NotImplemented|BrokenProcessPool"
-    r"|ArrowInvalid|OutOfMemory|ConfigException|(?<=\.)error)"
+    r"|ArrowInvalid|OutOfMemory|ConfigException|(?<=\.)[eE]rror)"
 )
 _EXCEPTION = re.compile(rf"(?P<type>{_TELLING})(?:: ?(?P<message>.*)|\s*)$", re.DOTALL)
 _ANY_EXCEPTION = re.compile(rf"(?P<type>{_NAME})(?:: (?P<message>.*)|:?\s*)$", re.DOTALL)
