@@ -74,8 +74,8 @@ static const struct code_name code_names[] = {
     {SIGILL, ILL_BADSTK, "ILL_BADSTK"},
     {SIGTRAP, TRAP_BRKPT, "TRAP_BRKPT"},
     {SIGTRAP, TRAP_TRACE, "TRAP_TRACE"},
-#ifdef SYS_SECCOMP
-    {SIGSYS, SYS_SECCOMP, "SYS_SECCOMP"},
+#ifdef __linux__
+    {SIGSYS, 1, "SYS_SECCOMP"}, /* older C libraries have no name for it */
 #endif
     {0, SI_USER, "SI_USER"},
     {0, SI_QUEUE, "SI_QUEUE"},
