@@ -40,6 +40,7 @@ def command(
     """
     from rerail.errors import UsageError
     from rerail.report import build_report
+    from rerail.report.writing import write_file
 
     if target == "-" and (as_json or opens):
         raise UsageError("-o - prints the report itself: it goes with neither --json nor --open")
@@ -56,27 +57,13 @@ def command(
         return 0
     ending = "md" if as_markdown else "html"
     path = Path(target or f"rerail-report-{folder.id}.{ending}")
-    size = write_text(path, text)
+    size = write_file(path, text.encode("utf-8", "replace"))  # lone surrogates of file names
     _tell(path, folder.id, size, as_json)
     if opens:
         import webbrowser
 
         webbrowser.open(path.resolve().as_uri())
     return 0
-
-
-def write_text(path: Path, text: str) -> int:
-    """Write the file whole; its size. Lone surrogates of file names become question marks."""
-    from rerail.errors import UsageError
-
-    data = text.encode("utf-8", "replace")
-    try:
-        path.write_bytes(data)
-    except OSError as error:
-        raise UsageError(
-            f"cannot write {path}: {error.strerror or error}", "Name another file with -o FILE."
-        ) from None
-    return len(data)
 
 
 def _tell(path: Path, run_id: str, size: int, as_json: bool) -> None:

@@ -17,7 +17,6 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from rerail.errors import UsageError
 from rerail.evidence.run_material import RecordedRun, read_material
 from rerail.records import ProcessVitals
 from rerail.report import html, markdown
@@ -29,6 +28,7 @@ from rerail.report.redact import Redactor
 from rerail.report.summary import summary_page
 from rerail.report.verdict import as_object
 from rerail.report.view import document_of
+from rerail.report.writing import write_file
 from rerail.store import OutputLine, OutputReader, RunFolder
 from rerail.store.codec import encode
 
@@ -47,14 +47,7 @@ class Package:
     masked: dict[str, int]
 
     def write(self, path: Path) -> int:
-        data = self.to_zip()
-        try:
-            path.write_bytes(data)
-        except OSError as error:
-            raise UsageError(
-                f"cannot write {path}: {error.strerror or error}", "Name another file with -o FILE."
-            ) from None
-        return len(data)
+        return write_file(path, self.to_zip())
 
     def to_zip(self) -> bytes:
         buffer = io.BytesIO()
