@@ -131,6 +131,11 @@ _FORMS = [
     _of("crash-report", rf"\*\*\* (?P<sig>{_SIG}) (?:\(@|received)"),
     _of("crash-report", r"Signal: [\w ]+ \((?P<num>\d+)\)"),
     _of("crash-report", r"^signal \((?P<num>\d+)\): "),
+    _of(
+        "crash-report",
+        r"(?:exit(?:ed|ing)?|crash\w*|died|core dumped|terminated|killed|ended)[^\n]{0,30}"
+        r"\bsignal:? #?(?P<num>\d+)\b",
+    ),
     _of("crash-report", r"Caught signal (?P<num>\d+) \("),
     _of("crash-report", rf"(?:signal |^#\s+)(?P<sig>{_SIG}) \(0x[0-9a-f]+\) at pc="),
     _of("crash-report", rf"`(?P<word>{_WORD})` is detected by the operating system"),

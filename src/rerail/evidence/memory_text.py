@@ -109,7 +109,8 @@ _QUANTITY = re.compile(
     re.IGNORECASE,
 )
 _ABOUT_MEMORY = re.compile(
-    r"\b(?:\w*memory\w*|mem|\w*rss|ram|vms|uss|pss|heap|resident|usage)\b", re.I
+    r"\b(?:\w*memory\w*|mem|\w*rss|ram|vms|uss|pss|heap|resident|usage|svmem|virtual_memory)\b",
+    re.I,
 )
 _FALLING = re.compile(r"available|free\b", re.IGNORECASE)
 _STILL = re.compile(r"\btotal\b|limit|capacity|peak", re.IGNORECASE)

@@ -1,0 +1,94 @@
+"""Messages in wordings that no cause file lists, and healthy logs that look frightening."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from rerail.catalogue import load_catalogue
+from rerail.diagnosis import diagnose
+from rerail.evidence import observe_text
+from rerail.records import Evidence
+
+WORDINGS = Path(__file__).parent / "wordings.tsv"
+
+
+def leading(text: str) -> str | None:
+    found = observe_text(enumerate(text.split("\n"), 1))
+    candidate = diagnose(Evidence(found.outcome, found.observations, found.facts)).leading
+    return candidate.cause.id if candidate else None
+
+
+def wordings() -> list[tuple[str, str]]:
+    rows = WORDINGS.read_text(encoding="utf-8").splitlines()
+    pairs = [row.split("\t", 1) for row in rows if not row.startswith("#")]
+    return [(cause, text.replace("\\n", "\n")) for cause, text in pairs]
+
+
+def test_every_wording_is_understood() -> None:
+    wrong = [(cause, leading(text), text) for cause, text in wordings() if leading(text) != cause]
+    assert wrong == []
+
+
+def test_the_wordings_cover_the_catalogue() -> None:
+    counts = Counter(cause for cause, _ in wordings())
+    assert set(counts) <= set(load_catalogue().causes)
+    assert len(counts) >= 50
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "{}",
+        "[rank3]: {}",
+        "(RayTrainWorker pid=4711, ip=10.0.0.2) {}",
+        "2026-02-18T10:28:25.497Z stderr F {}",
+        "[1,3]<stderr>:{}",
+        "\x1b[31m{}\x1b[0m",
+        " 19%|##   | 95/500 [00:00<00:00, 469.65it/s, loss=0.3]\r{}",
+    ],
+)
+def test_prefixes_do_not_hide_the_message(around: str) -> None:
+    for message, cause in [
+        ("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB", "gpu-oom"),
+        ("OSError: [Errno 28] No space left on device", "disk-full"),
+        ("RuntimeError: Address already in use", "port-in-use"),
+    ]:
+        assert leading(around.format(message)) == cause
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # A driver that is missing, and training on the CPU.
+        "failed call to cuInit: CUDA_ERROR_NO_DEVICE: no CUDA-capable device is detected\n"
+        "Epoch 1/2\n1875/1875 [=====] - 3s 1ms/step - loss: 0.2912\n"
+        "Epoch 2/2\n1875/1875 [=====] - 3s 1ms/step - loss: 0.1412",
+        # Loss scaling at work.
+        "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 4294967296\n"
+        "step=10, skipped=2, lr=[1e-05]\nstep=20, skipped=2, lr=[1e-05]\nexits successfully.",
+        # A sample that could not be read and was skipped.
+        'Traceback (most recent call last):\n  File "data.py", line 30, in load\n'
+        "FileNotFoundError: [Errno 2] No such file or directory: 'a.jpg'\nskipping sample 17\n"
+        "epoch 1 | loss 0.77\nepoch 2 | loss 0.61\nFinished training. Total time 00:12:11",
+        # A repaired image, in a log whose bars all end with the same count.
+        "train: WARNING /data/1.jpg: corrupt JPEG restored and saved\n"
+        "  1/3  2.31G  1.104: 100%|####| 148/148 [00:30<00:00,  4.9it/s]\n"
+        "  2/3  2.31G  0.904: 100%|####| 148/148 [00:31<00:00,  4.8it/s]\n"
+        "3 epochs completed in 0.031 hours.",
+        # Words that mean something else.
+        "killed 2 zombie envs, restarting them\nSegmentation: mIoU 0.71\nError rate: 0.031\n"
+        "iteration 400: loss 1.6, perplexity inf\niteration 500: loss 1.5, perplexity 4.7",
+        # Threads and forks that went well.
+        "huggingface/tokenizers: The current process just got forked, after parallelism has "
+        "already been used.\nEpoch 1/2: 100%|##| 50/50 [00:10<00:00, 4.9it/s, loss=0.5]\n"
+        "Epoch 2/2: 100%|##| 50/50 [00:10<00:00, 4.9it/s, loss=0.4]",
+        # Retried requests.
+        "wandb: Network error (ConnectTimeout), entering retry loop.\nEpoch 0: loss 0.93\n"
+        "Epoch 1: loss 0.83\nwandb: Waiting for W&B process to finish... (success).",
+    ],
+)
+def test_a_frightening_but_healthy_log_has_no_cause(text: str) -> None:
+    assert leading(text) is None
