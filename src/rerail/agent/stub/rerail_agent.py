@@ -25,6 +25,8 @@ def start(folder):
     if not _open_box(folder):
         return
     _say_who()
+    if native.library is None:
+        box.note("the native library could not be loaded: no crash capture in this process")
     for step in (_register_stacks, _keep_place, _watch_the_end, _watch_imports):
         try:
             step(folder)
@@ -82,7 +84,6 @@ def _open_box_without_library():
         ("fork_parent_had_threads", layout.UNKNOWN),
     ):
         box.numbers[head[name] // 8] = value
-    box.note("the native library could not be loaded: no crash capture in this process")
     return True
 
 

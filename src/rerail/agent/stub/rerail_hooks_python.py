@@ -62,4 +62,5 @@ def on_multiprocessing_util(util):
     def worker_begins(_):
         util.Finalize(None, worker_ends, exitpriority=-1000000)
 
+    worker_begins(None)  # a spawned worker runs no after-fork functions
     util.register_after_fork(agent, worker_begins)
