@@ -70,6 +70,19 @@ def test_a_given_threshold_fires_before_the_first_step() -> None:
     assert len(run.stalls) == 1
 
 
+def test_a_given_threshold_does_not_accuse_an_import_that_works() -> None:
+    run = Run(8.0)
+    run.live(30, cores=0.5)
+    run.live(5, step_every=0.5, cores=0.5)
+    assert run.stalls == []
+
+
+def test_a_given_threshold_fires_late_on_a_start_that_spins() -> None:
+    run = Run(8.0)
+    run.live(60, cores=1.0)
+    assert [round(t) for t, _ in run.stalls] == [40]
+
+
 def test_output_alone_is_progress() -> None:
     run = Run(10.0)
     run.live(300, line_every=5)
@@ -141,12 +154,12 @@ moments = st.lists(
 
 @unhurried
 @given(moments, st.floats(1.0, 100.0))
-def test_with_a_threshold_it_fires_exactly_when_the_silence_reaches_it(
+def test_once_training_a_threshold_fires_exactly_when_the_silence_reaches_it(
     moments: list[tuple[float, int, int, float]], threshold: float
 ) -> None:
     watch = StallWatch(threshold)
     t = cpu = 0.0
-    steps = output = 0
+    steps, output = 1, 0
     watch.observe(t, steps, output, cpu)
     last, has_fired = 0.0, False
     for passed, more_steps, more_output, cores in moments:

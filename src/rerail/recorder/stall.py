@@ -3,8 +3,10 @@
 In, about ten times a second: optimizer steps, bytes of output and CPU seconds of the tree so far.
 Out: Stalled at the moment a stretch without progress becomes too long, once per stretch; `over`
 tells that it ended. With a threshold given by the user, no step and no output for that long is a
-stall whatever the CPU does: a spinning deadlock burns CPU too. Without one the threshold comes
-from the run's own pace, and a tree that works is given several times the patience of an idle one.
+stall whatever the CPU does, since a spinning deadlock burns CPU too; only before the first step is
+a tree that works given several times as long, because imports and data preparation are silent.
+Without one the threshold comes from the run's own pace, and a tree that works is given several
+times the patience of an idle one at any time.
 docs/design/how-is-a-hang-told-from-slow-work.md has the reasons.
 """
 
@@ -72,15 +74,12 @@ class StallWatch:
             return None
         silent = t - self._progress_t
         idle = t - max(self._progress_t, self._busy_t)
-        if self._given_seconds is not None:
-            threshold = self._given_seconds
-            is_stalled = silent >= threshold
-        else:
-            threshold = self.patience_seconds()
-            is_stalled = idle >= threshold
-            if not is_stalled and silent >= threshold * BUSY_PATIENCE:
-                threshold *= BUSY_PATIENCE
-                is_stalled = True
+        threshold = self._given_seconds or self.patience_seconds()
+        work_counts = self._given_seconds is None or self._step_t is None
+        is_stalled = (idle if work_counts else silent) >= threshold
+        if not is_stalled and silent >= threshold * BUSY_PATIENCE:
+            threshold *= BUSY_PATIENCE
+            is_stalled = True
         if not is_stalled:
             return None
         self._has_fired = True
@@ -112,7 +111,8 @@ class StallWatch:
 
     def _watch_cpu(self, t: float, cpu_seconds: float) -> None:
         since, used_before = self._cpu_mark
-        if t - since < CPU_WINDOW_SECONDS:
+        # Several looks within the user's threshold, or busy and idle could not be told apart in it.
+        if t - since < min(CPU_WINDOW_SECONDS, (self._given_seconds or CPU_WINDOW_SECONDS) / 4):
             return
         if (cpu_seconds - used_before) / (t - since) >= BUSY_CORES:
             self._busy_t = t
