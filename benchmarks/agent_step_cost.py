@@ -30,10 +30,10 @@ x, y = torch.randn(8, 4), torch.randn(8, 1)
 module = sys.modules["torch.optim.optimizer"]
 places = [module._global_optimizer_pre_hooks, module._global_optimizer_post_hooks]
 hooks = [dict(place) for place in places]
-backward = torch.autograd.backward, torch.autograd.backward.__self__[0]
+backward = torch.autograd.backward, torch.autograd.backward.__self__.parts[0]
 iterator = torch.utils.data.dataloader._BaseDataLoaderIter
 wrapped_next = vars(iterator)["__next__"]
-following = wrapped_next, wrapped_next.__self__[0]
+following = wrapped_next, wrapped_next.__self__.parts[0]
 loader = DataLoader(TensorDataset(x.repeat(100000, 1), y.repeat(100000, 1)), batch_size=8)
 clock = time.perf_counter_ns
 

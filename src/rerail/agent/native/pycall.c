@@ -43,6 +43,9 @@ static struct {
   object *(*tuple_item)(object *tuple, ptrdiff_t index);
   object *(*new_dict)(void);
   int (*set_dict_item)(object *dict, object *key, object *value);
+  object *(*module_dict)(object *module);       /* borrowed */
+  object *(*dict_item)(object *dict, object *key); /* borrowed */
+  object *(*intern)(const char *text);
   void *(*as_pointer)(object *integer);
   object *(*from_pointer)(void *pointer);
   int (*append)(object *list, object *item);
@@ -54,6 +57,7 @@ static struct {
   void (*decref)(object *);
   object *none;
   object *ellipsis;
+  object *parts_key;
 } python;
 
 enum part { WRAPPED, BEFORE, AFTER, FAILED, PLAN };
@@ -75,6 +79,9 @@ static int find_python(void) {
       {"PyTuple_GetItem", &python.tuple_item},
       {"PyDict_New", &python.new_dict},
       {"PyDict_SetItem", &python.set_dict_item},
+      {"PyModule_GetDict", &python.module_dict},
+      {"PyDict_GetItem", &python.dict_item},
+      {"PyUnicode_InternFromString", &python.intern},
       {"PyLong_AsVoidPtr", &python.as_pointer},
       {"PyLong_FromVoidPtr", &python.from_pointer},
       {"PyList_Append", &python.append},
@@ -93,7 +100,8 @@ static int find_python(void) {
     memcpy(wanted[i].where, &found, sizeof found);
   }
   *(void **)&python.call_array = dlsym(RTLD_DEFAULT, "PyObject_Vectorcall");
-  return 1;
+  python.parts_key = python.intern("parts");
+  return python.parts_key != NULL;
 }
 
 /* A hook that fails once is not called again; the last part is told why. */
@@ -144,7 +152,14 @@ static void call_hook_after(object *parts, object *arguments, object *keywords, 
   python.restore_error(type, value, traceback);
 }
 
-static object *call_between_hooks(object *parts, object *arguments, object *keywords) {
+/* A built-in function pickles by its name and shows as a function only if what it belongs to is a
+ * module: so the parts travel in the dictionary of one that is in no other place. */
+static object *parts_of(object *self) {
+  return python.dict_item(python.module_dict(self), python.parts_key);
+}
+
+static object *call_between_hooks(object *self, object *arguments, object *keywords) {
+  object *parts = parts_of(self);
   struct call_plan *plan = python.as_pointer(python.list_item(parts, PLAN));
   int is_due = counting_hooks_are_due(plan);
   object *result;
@@ -174,8 +189,9 @@ static object *dict_of(object *names, object *const *values) {
 }
 
 /* The same for interpreters that can pass an array on: no tuple and no dict unless hooks are due. */
-static object *call_array_between_hooks(object *parts, object *const *arguments, ptrdiff_t count,
+static object *call_array_between_hooks(object *self, object *const *arguments, ptrdiff_t count,
                                         object *names) {
+  object *parts = parts_of(self);
   struct call_plan *plan = python.as_pointer(python.list_item(parts, PLAN));
   object *tuple, *dict, *result;
   if (!counting_hooks_are_due(plan)) {
@@ -214,23 +230,26 @@ static int is_python_found(void) {
   return is_known;
 }
 
-/* `parts` is the list [wrapped, before, after, failed], `module` a string. Called through
- * ctypes.PyDLL, which holds the interpreter's lock; returns a new reference or NULL. */
-RERAIL_EXPORT void *rerail_wrap(object *parts, object *module, const char *name, const char *doc,
+/* `holder` is a module with the list [wrapped, before, after, failed] as `parts`, `module` a string.
+ * Called through ctypes.PyDLL, which holds the interpreter's lock; returns a new reference or
+ * NULL. */
+RERAIL_EXPORT void *rerail_wrap(object *holder, object *module, const char *name, const char *doc,
                                 int is_method, const struct call_plan *plan) {
   struct call_plan *kept;
+  object *parts;
   object *function, *method, *pointer;
   if (!is_python_found() || (kept = malloc(sizeof *kept)) == NULL) return NULL;
   *kept = *plan;
+  if ((parts = parts_of(holder)) == NULL) return NULL;
   pointer = python.from_pointer(kept);
   if (pointer == NULL || python.append(parts, pointer) != 0) return NULL;
   python.decref(pointer);
   if (python.call_array != NULL) {
     function = new_function(name, doc, (void *)call_array_between_hooks,
-                            METHOD_TAKES_ARRAY_AND_KEYWORDS, parts, module);
+                            METHOD_TAKES_ARRAY_AND_KEYWORDS, holder, module);
   } else {
     function = new_function(name, doc, (void *)call_between_hooks,
-                            METHOD_TAKES_ARGUMENTS_AND_KEYWORDS, parts, module);
+                            METHOD_TAKES_ARGUMENTS_AND_KEYWORDS, holder, module);
   }
   if (function == NULL || !is_method) return function;
   method = python.new_method(function);

@@ -95,9 +95,12 @@ def wrap(
 
     doc = "" if is_method else _signature_line(wrapped, name)
     doc += getattr(wrapped, "__doc__", None) or ""
+    module = getattr(wrapped, "__module__", None)
+    holder = type(box)(module or "builtins")
+    holder.parts = parts
     return _make(
-        parts,
-        getattr(wrapped, "__module__", None),
+        holder,
+        module,
         name.encode(),
         doc.encode() if doc else None,
         is_method,
@@ -147,6 +150,8 @@ def _wrap_in_python(parts, plan):
 
 def _signature_line(wrapped, name):
     """What lets inspect.signature answer for a built-in function; "" where it cannot be said."""
+    while hasattr(wrapped, "__wrapped__"):
+        wrapped = wrapped.__wrapped__
     known = getattr(wrapped, "__text_signature__", None)
     if known:
         return "%s%s\n--\n\n" % (name, known)
