@@ -297,6 +297,7 @@ class AfterDeath:
     kernel_lines: list[str] = field(default_factory=list)
     memory_limits: list[MemoryLimit] = field(default_factory=list)
     task_limits: list[dict[str, Any]] = field(default_factory=list)  # pids cgroups: path, max, peak
+    process_limits: dict[str, int] = field(default_factory=dict)  # lowest soft RLIMITs in the tree
     core_files: list[str] = field(default_factory=list)
     crash_reports: list[str] = field(default_factory=list)  # macOS .ips, as text
     missing: list[str] = field(default_factory=list)  # sources that could not be read, and why

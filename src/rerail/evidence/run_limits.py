@@ -97,7 +97,7 @@ _DEFAULT_SOURCE = {
 
 
 def _fds(run: RecordedRun) -> _Use | None:
-    limit = _limit(run.surroundings, "RLIMIT_NOFILE")
+    limit = _process_limit(run, "RLIMIT_NOFILE")
     if limit is None:
         return None
     highest = _highest_process(run, lambda v: float(v.fds))
@@ -127,7 +127,7 @@ def _threads(run: RecordedRun) -> _Use | None:
         used = row.maximum.get("machine.cgroup_tasks", row.machine.get("cgroup_tasks"))
         if limit and 0 < limit < _UNLIMITED and used is not None:
             uses.append(_Use(used, limit, "pids cgroup", row.t_seconds, grows, per_step))
-    nproc = _limit(run.surroundings, "RLIMIT_NPROC")
+    nproc = _process_limit(run, "RLIMIT_NPROC")
     if nproc and curve:
         used_at = max(curve, key=lambda p: p[1])
         uses.append(_Use(used_at[1], nproc, "RLIMIT_NPROC", used_at[0], grows, per_step))
@@ -273,6 +273,12 @@ def _address_space(run: RecordedRun) -> Observation | None:
         f"exit:{run.info.root_pid or 0}",
         {"limit_bytes": lowest},
     )
+
+
+def _process_limit(run: RecordedRun, name: str) -> float | None:
+    """The lowest that a process of the tree had; without that, what the run started with."""
+    lowest = run.after.process_limits.get(name)
+    return float(lowest) if lowest is not None else _limit(run.surroundings, name)
 
 
 def _limit(surroundings: dict[str, Any], name: str) -> float | None:

@@ -29,6 +29,12 @@ NEAR_LIMIT = 0.7
 POLLS_PER_ROUND = 10  # other groups, and where the first process stands: about once a second
 YOUNG_SECONDS = 3.0  # a wrapper moves itself into a cgroup in its first moments
 MOST_YOUNG_PER_POLL = 4
+# A program may lower its own limits at any time, so each is read again when it is its turn.
+LIMITS = {
+    "RLIMIT_AS": b"Max address space",
+    "RLIMIT_NOFILE": b"Max open files",
+    "RLIMIT_NPROC": b"Max processes",
+}
 
 
 @dataclass
@@ -37,7 +43,7 @@ class _Noted:
 
     pid: int
     since: float
-    address_space_limit: int | None = None
+    limits: dict[str, int] = field(default_factory=dict)  # soft ones, where there are any
     address_space_peak: int | None = None
     folder: Path | None = None
     is_gone: bool = False
@@ -70,7 +76,7 @@ class KernelWatch:
             noted = self._noted[pid] = _Noted(pid, time.monotonic())
             self._young_until = noted.since + YOUNG_SECONDS
             noted.folder = _working_folder(pid)
-        noted.address_space_limit = read_address_space_limit(pid)
+        noted.limits = read_limits(pid) or noted.limits
 
     def poll(self) -> None:
         """Cheap: only groups near their limit and processes that have just started."""
@@ -79,7 +85,7 @@ class KernelWatch:
         now = time.monotonic()
         for pid in self._whose_turn(now):
             self._look_up(pid)
-            self._watch_address_space(self._noted[pid])
+            self._watch_limits(self._noted[pid])
         for group in self.groups.memory.values():
             if group.is_gone:
                 continue
@@ -106,6 +112,7 @@ class KernelWatch:
             kernel_lines=lines,
             memory_limits=self._memory_limits(kills, pids),
             task_limits=self._task_limits(),
+            process_limits=self._lowest_limits(),
             core_files=self._core_files(),
             crash_reports=self._crash_reports(pids, died_of_a_signal),
             missing=self._missing(died_of_a_signal),
@@ -147,15 +154,16 @@ class KernelWatch:
             turn.append(living[0])
         return list(dict.fromkeys(young[-MOST_YOUNG_PER_POLL:] + turn))
 
-    def _watch_address_space(self, noted: _Noted) -> None:
-        try:
-            if noted.address_space_limit is None:
-                os.kill(noted.pid, 0)  # 0.3 µs to learn that it is gone
-                return
-            status = Path(f"/proc/{noted.pid}/status").read_bytes()
-        except (ProcessLookupError, FileNotFoundError):
+    def _watch_limits(self, noted: _Noted) -> None:
+        limits = read_limits(noted.pid)
+        if limits is None:
             noted.is_gone = True
             return
+        noted.limits = limits
+        if "RLIMIT_AS" not in limits:
+            return
+        try:
+            status = Path(f"/proc/{noted.pid}/status").read_bytes()
         except OSError:
             return
         peak = find_number(status, b"VmPeak:")
@@ -240,15 +248,18 @@ class KernelWatch:
         ]
 
     def _address_space_limits(self) -> list[MemoryLimit]:
-        limited = [n for n in self._noted.values() if n.address_space_limit is not None]
+        limited = [n for n in self._noted.values() if "RLIMIT_AS" in n.limits]
         if not limited:
             return []
-        nearest = max(
-            limited, key=lambda n: (n.address_space_peak or 0) / (n.address_space_limit or 1)
-        )
-        return [
-            MemoryLimit("RLIMIT_AS", nearest.address_space_limit or 0, nearest.address_space_peak)
-        ]
+        nearest = max(limited, key=lambda n: (n.address_space_peak or 0) / n.limits["RLIMIT_AS"])
+        return [MemoryLimit("RLIMIT_AS", nearest.limits["RLIMIT_AS"], nearest.address_space_peak)]
+
+    def _lowest_limits(self) -> dict[str, int]:
+        lowest: dict[str, int] = {}
+        for noted in self._noted.values():
+            for name, limit in noted.limits.items():
+                lowest[name] = min(limit, lowest.get(name, limit))
+        return lowest
 
     def _machine_limit(self, told: list[OomKill], counted: dict[str, int]) -> MemoryLimit | None:
         total = read_total_bytes()
@@ -317,13 +328,14 @@ def read_total_bytes() -> int | None:
         return None
 
 
-def read_address_space_limit(pid: int) -> int | None:
-    """RLIMIT_AS of a process, None where it has none."""
+def read_limits(pid: int) -> dict[str, int] | None:
+    """The soft limits of a process that it really has; None once it is gone."""
     try:
         text = Path(f"/proc/{pid}/limits").read_bytes()
     except OSError:
         return None
-    return find_number(text, b"Max address space")
+    found = {name: find_number(text, label) for name, label in LIMITS.items()}
+    return {name: limit for name, limit in found.items() if limit is not None and limit > 0}
 
 
 def _working_folder(pid: int) -> Path | None:

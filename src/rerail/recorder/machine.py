@@ -24,6 +24,7 @@ _PRESSURE = re.compile(rb"^(some|full) avg10=([\d.]+)", re.MULTILINE)
 DISK_PERIOD_SECONDS = 2.0
 GPU_PERIOD_SECONDS = 5.0
 _STALE_AFTER_PERIODS = 3
+MOST_MOUNT_NAMESPACES = 8
 
 
 def parse_meminfo(text: bytes) -> dict[str, float]:
@@ -43,6 +44,13 @@ def parse_pressure(text: bytes) -> dict[str, float]:
     return {
         f"psi_memory_{name.decode()}_avg10": float(value) for name, value in _PRESSURE.findall(text)
     }
+
+
+def _mount_namespace(process: str) -> str:
+    try:
+        return os.readlink(f"/proc/{process}/ns/mnt")  # noqa: PTH115 (on the hot path)
+    except OSError:
+        return ""
 
 
 class _AskedFromAThread:
@@ -90,11 +98,16 @@ class MachineReader:
             self._gpus = _AskedFromAThread(_nvml_reader(), GPU_PERIOD_SECONDS)
         self._groups = GroupsOfTree() if sys.platform == "linux" else None
         self._files: dict[str, int] = {}
+        self._shm_folders = {_mount_namespace("self"): "/dev/shm"}
 
     def note_process(self, pid: int) -> None:
-        """Learn which cgroups a process stands under."""
+        """Learn which cgroups a process stands under, and whether it has mounts of its own."""
         if self._groups is not None:
             self._groups.note_process(pid)
+            namespace = _mount_namespace(str(pid))
+            if namespace and len(self._shm_folders) < MOST_MOUNT_NAMESPACES:
+                # Through the process: a container's /dev/shm has another size than the machine's.
+                self._shm_folders.setdefault(namespace, f"/proc/{pid}/root/dev/shm")
 
     def read(self) -> dict[str, float]:
         values = self._read_memory()
@@ -102,12 +115,7 @@ class MachineReader:
             values["load_1m"] = round(os.getloadavg()[0], 2)
         except OSError:
             pass
-        try:
-            shm = os.statvfs("/dev/shm")
-            values["shm_total_bytes"] = shm.f_blocks * shm.f_frsize
-            values["shm_used_bytes"] = (shm.f_blocks - shm.f_bfree) * shm.f_frsize
-        except OSError:
-            pass
+        values.update(self._read_shared_memory())
         values.update(parse_pressure(self._pread("/proc/pressure/memory")))
         values.update(self._read_groups())
         values.update(self._disks.values())
@@ -116,6 +124,22 @@ class MachineReader:
         values["recorder_cpu_seconds"] = round(time.process_time(), 3)
         values["recorder_rss_bytes"] = _own_rss_bytes(self._pread("/proc/self/statm"))
         return values
+
+    def _read_shared_memory(self) -> dict[str, float]:
+        """The smallest /dev/shm that a process of the tree sees."""
+        sizes = []
+        for folder in self._shm_folders.values():
+            try:
+                found = os.statvfs(folder)
+            except OSError:  # its process is gone
+                continue
+            size = found.f_blocks * found.f_frsize
+            if size > 0:
+                sizes.append((size, size - found.f_bfree * found.f_frsize))
+        if not sizes:
+            return {}
+        total, used = min(sizes)
+        return {"shm_total_bytes": total, "shm_used_bytes": used}
 
     def _read_memory(self) -> dict[str, float]:
         raw = self._pread("/proc/meminfo")
