@@ -58,7 +58,7 @@ class LiveRun:
         )  # fmt: skip
         self.store = Store(home)
         self.has_ended = False
-        until(lambda: b"step 1" in self.printed())
+        until(lambda: b"step 1" in self.printed() and self.store.resolve("last").processes())
         self.folder = self.store.resolve("last")
 
     def printed(self) -> bytes:

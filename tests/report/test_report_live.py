@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -23,6 +23,8 @@ from rerail.records import (
 )
 from rerail.report.live import Snapshot, Standing, build, duration, readable
 from rerail.report.live_screen import render, sparkline, status_line
+
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -238,11 +240,13 @@ def test_one_screen_is_one_screen(width: int, height: int) -> None:
     assert any("loader-worker, running" in line for line in lines)
 
 
+@unhurried
 @given(st.binary())
 def test_any_output_is_readable(printed: bytes) -> None:
     assert readable(printed).isprintable()
 
 
+@unhurried
 @given(st.lists(st.floats(), max_size=30))
 def test_any_values_draw_one_character_each(values: list[float]) -> None:
     assert len(sparkline(values)) == len(values)

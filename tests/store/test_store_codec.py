@@ -10,11 +10,14 @@ import typing
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rerail import records
 from rerail.store.codec import DecodeError, decode, dump_line, dumps, encode, loads
+
+# A busy machine is no defect: no deadlines.
+unhurried = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 RECORDS = [
     kind
@@ -63,6 +66,7 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
+@unhurried
 @given(data=st.data())
 def test_every_record_survives_json(kind: type, data: st.DataObject) -> None:
     record = data.draw(values_of(kind))
@@ -107,6 +111,7 @@ def test_a_misfit_is_named(value: Any, named: str) -> None:
         decode(records.PythonFrame, value)
 
 
+@unhurried
 @given(kind=st.sampled_from(RECORDS), value=json_values)
 def test_any_json_gives_a_record_or_a_decode_error(kind: type, value: Any) -> None:
     try:
@@ -115,6 +120,7 @@ def test_any_json_gives_a_record_or_a_decode_error(kind: type, value: Any) -> No
         pass
 
 
+@unhurried
 @given(st.binary())
 def test_any_bytes_parse_or_give_a_decode_error(data: bytes) -> None:
     try:
@@ -128,6 +134,7 @@ def test_deep_nesting_is_a_decode_error() -> None:
         loads("[" * 200_000)
 
 
+@unhurried
 @given(json_values | st.floats() | st.binary() | st.sets(st.integers()))
 def test_a_line_is_one_line_of_strict_json(value: Any) -> None:
     line = dump_line({"value": value})

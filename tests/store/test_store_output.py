@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rerail.store import OutputReader, layout
@@ -17,6 +17,9 @@ from rerail.store.appending import FaultLog
 from rerail.store.codec import dump_line
 from rerail.store.output_log import OutputLog
 from rerail.store.output_reader import LONGEST_PIECE
+
+# A busy machine is no defect: no deadlines.
+unhurried = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 chunks = st.lists(
     st.tuples(
@@ -45,6 +48,7 @@ class Recorded:
         return OutputReader(self.folder)
 
 
+@unhurried
 @given(chunks)
 def test_bytes_lines_and_numbers_come_back(parts: list[tuple[bytes, str, float]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -74,6 +78,7 @@ def test_bytes_lines_and_numbers_come_back(parts: list[tuple[bytes, str, float]]
             assert [line.text for line in reader.lines_of_stream(stream)] == wanted
 
 
+@unhurried
 @given(chunks, st.integers(1, 60), st.integers(1, 30))
 def test_huge_output_keeps_its_beginning_its_end_and_its_numbers(
     parts: list[tuple[bytes, str, float]], head: int, tail: int
@@ -106,6 +111,7 @@ def _events(folder: Path) -> list[bytes]:
     return path.read_bytes().splitlines() if path.exists() else []
 
 
+@unhurried
 @given(chunks, chunks, st.integers(1, 60), st.integers(1, 30))
 def test_a_second_writer_goes_on_where_the_first_was_killed(
     before: list[tuple[bytes, str, float]],

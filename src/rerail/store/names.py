@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rerail.errors import UnknownRun
 from rerail.store import layout
+from rerail.store.codec import DecodeError, loads
 
 
 def find_run(home: Path, name: str, ids: Sequence[str]) -> Path:
@@ -55,17 +56,17 @@ def find_run(home: Path, name: str, ids: Sequence[str]) -> Path:
 
 
 def _newest(runs: Path, ids: Sequence[str]) -> str:
-    """Ids say the second; of runs begun in the same second the folder written last is newest."""
+    """Ids say the second; of runs begun in the same second run.json knows which came last."""
     second = ids[-1][:15]
     same = [run_id for run_id in ids if run_id[:15] == second]
-    return max(same, key=lambda run_id: (_changed_ns(runs / run_id), run_id))
+    return max(same, key=lambda run_id: (_started(runs / run_id), run_id)) if same[1:] else same[0]
 
 
-def _changed_ns(path: Path) -> int:
+def _started(path: Path) -> float:
     try:
-        return path.stat().st_ctime_ns
-    except OSError:
-        return 0  # removed this moment
+        return float(loads((path / layout.RUN).read_bytes())["started_unix"])
+    except (OSError, DecodeError, LookupError, TypeError, ValueError):
+        return 0.0  # it cannot be read, or was removed this moment
 
 
 def _nothing_recorded(home: Path, name: str = "") -> tuple[str, str]:
