@@ -33,10 +33,10 @@ def test_a_rank_is_one_more_than_the_better_ones(rows: int, bank: int, seed: int
 
 def test_a_query_may_not_be_asked_to_beat_its_own_context() -> None:
     bank_MD = np.eye(4, dtype=np.float32)
-    split = Split(bank_MD[None, [2, 3]], bank_MD[[0]], np.array([0]))
+    split = Split(bank_MD[None, [2, 3]], bank_MD[[0]], np.array([0]), np.array([[2, 3]]))
     q_1D = torch.tensor([[0.5, 0.6, 0.7, 0.8]])
-    assert target_ranks(q_1D, split, bank_MD).tolist() == [4]
-    assert target_ranks(q_1D, split, bank_MD, skip_context=True).tolist() == [2]
+    assert target_ranks(q_1D, split, bank_MD, with_context=True).tolist() == [4]
+    assert target_ranks(q_1D, split, bank_MD).tolist() == [2]
 
 
 def test_recall_and_mrr() -> None:

@@ -20,8 +20,13 @@ def unit_rows(count: int, generator: torch.Generator) -> Tensor:
     return torch.nn.functional.normalize(torch.randn(count, D, generator=generator), dim=1)
 
 
-def chunk_of(target_C: Tensor, bank_MD: Tensor, batch: int, own_R: Tensor) -> Chunk:
+def chunk_of(
+    target_C: Tensor, bank_MD: Tensor, batch: int, own_R: Tensor, context_CL: Tensor | None = None
+) -> Chunk:
     C = len(target_C)
+    hidden_RI = target_C[own_R][:, None]
+    if context_CL is not None:
+        hidden_RI = torch.cat((hidden_RI, context_CL[own_R]), dim=1)
     return Chunk(
         rows_C=np.arange(C),
         own_R=own_R,
@@ -29,6 +34,7 @@ def chunk_of(target_C: Tensor, bank_MD: Tensor, batch: int, own_R: Tensor) -> Ch
         x_RLD=torch.empty(0),
         y_CD=bank_MD[target_C],
         target_C=target_C,
+        hidden_RI=hidden_RI,
         step=0,
         is_last=True,
     )
@@ -42,14 +48,16 @@ def plain_losses(
     memory: list[int],
     capacity: int,
     mined_CH: Tensor,
+    context_CL: Tensor,
 ) -> Tensor:
     """One query at a time, the memory bank a list: what the definition says, slowly."""
     losses = []
     for start in range(0, len(target_C), batch):
         targets = target_C[start : start + batch].tolist()
         for place, own in enumerate(targets):
-            others = [t for t in targets[:place] + targets[place + 1 :] if t != own]
-            remembered = [t for t in memory if t != own]
+            hidden = {own, *context_CL[start + place].tolist()}
+            others = [t for t in targets[:place] + targets[place + 1 :] if t not in hidden]
+            remembered = [t for t in memory if t not in hidden]
             mined = [m for m in mined_CH[start + place].tolist() if m >= 0]
             documents = bank_MD[torch.tensor([own, *others, *remembered, *mined])]
             logits = documents @ q_CD[start + place] / TEMPERATURE
@@ -83,7 +91,9 @@ def test_a_chunk_sees_what_its_micro_batches_would_see_alone(
     memory = MemoryBank(capacity, D, CPU)
     for document in pushed:
         memory.push(bank_MD[document][None], document[None])
-    chunk = chunk_of(target_C, bank_MD, batch, torch.arange(len(target_C)))
+    context_CL = torch.randint(-1, 12, (len(target_C), 2), generator=generator)
+    context_CL[context_CL == target_C[:, None]] = -1
+    chunk = chunk_of(target_C, bank_MD, batch, torch.arange(len(target_C)), context_CL)
     mined_CHD = bank_MD[mined_CH.clamp_min(0)] if mined else None
     loss = info_nce(q_CD, chunk, memory, mined_CHD, mined_CH, TEMPERATURE)
     expected = plain_losses(
@@ -94,6 +104,7 @@ def test_a_chunk_sees_what_its_micro_batches_would_see_alone(
         pushed.tolist()[-capacity:] if capacity else [],
         capacity,
         mined_CH,
+        context_CL,
     )
     torch.testing.assert_close(loss, expected, rtol=1e-4, atol=1e-5)
     (gradient,) = torch.autograd.grad(loss.sum(), q_CD)

@@ -90,6 +90,9 @@ def test_the_target_and_what_says_the_same_are_no_negatives() -> None:
     found_QK = torch.tensor([[0, 1, 2, 3], [4, 3, -1, -1]])
     chosen = choose_negatives(found_QK, split, np.array([0, 1]), bank_MD, 3, 0.95)
     assert chosen.tolist() == [[2, 3, -1], [4, -1, -1]]
+    own = Split(split.x_NLD, split.y_ND, split.target_N, np.array([[3], [-1]]))
+    chosen = choose_negatives(found_QK, own, np.array([0, 1]), bank_MD, 3, 0.95)
+    assert chosen.tolist() == [[2, -1, -1], [4, -1, -1]]
 
 
 def test_the_faiss_process_never_imports_torch_and_says_why_it_ended(

@@ -34,13 +34,13 @@ def test_the_written_out_gru_equals_torchs_own(B: int, T: int) -> None:
     theirs = nn.GRU(10, 6, batch_first=True, bidirectional=True).double()
     theirs.load_state_dict(ours.state_dict())
     for _ in range(2):  # the second pass meets the buffers of the first
-        x_BTD, weight_BTH = torch.randn(B, T, 10).double(), torch.randn(B, T, 12).double()
-        out, expected = ours(x_BTD)[0], theirs(x_BTD)[0]
+        x_BTD, weight_BH = torch.randn(B, T, 10).double(), torch.randn(B, 12).double()
+        out, expected = ours.final_states(x_BTD), torch.cat(tuple(theirs(x_BTD)[1]), dim=-1)
         torch.testing.assert_close(out, expected)
         ours.zero_grad()
         theirs.zero_grad()
-        (out * weight_BTH).sum().backward()
-        (expected * weight_BTH).sum().backward()
+        (out * weight_BH).sum().backward()
+        (expected * weight_BH).sum().backward()
         for name, parameter in theirs.named_parameters():
             torch.testing.assert_close(getattr(ours, name).grad, parameter.grad)
 
@@ -52,7 +52,7 @@ def test_two_passes_before_one_backward_do_not_share_buffers() -> None:
 
     def gradient(passes: list[torch.Tensor]) -> torch.Tensor:
         gru.zero_grad()
-        torch.stack([gru(x)[0].pow(2).sum() for x in passes]).sum().backward()
+        torch.stack([gru.final_states(x).pow(2).sum() for x in passes]).sum().backward()
         assert gru.weight_hh_l0.grad is not None
         return gru.weight_hh_l0.grad.clone()
 
@@ -64,6 +64,20 @@ def test_without_gradients_and_in_copies_it_is_the_same_layer() -> None:
     gru = BidirectionalGRU(5, 4)
     x = torch.randn(2, 3, 5)
     with torch.no_grad():
-        plain = gru(x)[0]
-    torch.testing.assert_close(gru(x)[0].detach(), plain)
-    torch.testing.assert_close(copy.deepcopy(gru)(x)[0].detach(), plain)
+        plain = gru.final_states(x)
+    torch.testing.assert_close(gru.final_states(x).detach(), plain)
+    torch.testing.assert_close(copy.deepcopy(gru).final_states(x).detach(), plain)
+
+
+@pytest.mark.parametrize(("encoder", "hidden"), [("gru", 24), ("gru", 64), ("mean", 1)])
+def test_before_training_a_query_is_near_the_mean_of_its_sequence(
+    encoder: str, hidden: int
+) -> None:
+    torch.manual_seed(0)
+    tower = QueryTower(encoder, dimension=32, hidden=hidden)
+    tower.start_as_average()
+    topic_B1D = torch.nn.functional.normalize(torch.randn(20, 1, 32), dim=-1)
+    x_BTD = torch.nn.functional.normalize(topic_B1D + 0.1 * torch.randn(20, 9, 32), dim=-1)
+    near_BB = tower(x_BTD) @ topic_B1D[:, 0].t()
+    assert (near_BB.argmax(1) == torch.arange(20)).all()
+    assert near_BB.diagonal().min() > 0.7

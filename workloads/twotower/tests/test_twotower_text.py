@@ -100,6 +100,12 @@ def test_chunks_pairs_and_bank_belong_together(trained: Path) -> None:
         target = bank[f"target_{split}"]
         np.testing.assert_array_equal(pairs[f"Y_{split}"], bank["vectors"][target])
         np.testing.assert_array_equal(pairs[f"X_{split}"][:, -1], bank["vectors"][target - 1])
+        context = bank[f"context_{split}"]
+        is_there = context >= 0
+        np.testing.assert_array_equal(
+            pairs[f"X_{split}"][is_there], bank["vectors"][context[is_there]]
+        )
+        assert not pairs[f"X_{split}"][~is_there].any()
     files = {s: {chunks[row]["source"] for row in bank[f"target_{s}"]} for s in ("train", "val")}
     assert not files["train"] & files["val"]
 

@@ -104,7 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.add_argument("run", type=Path, help="a run's folder or a checkpoint")
     evaluate.add_argument("--rows", type=int, default=0, help="queries to measure (all)")
     evaluate.add_argument(
-        "--skip-context", action="store_true", help="do not rank a query's own vectors"
+        "--with-context", action="store_true", help="rank a query's own sequence as well"
     )
     evaluate.add_argument("--json", action="store_true")
 
@@ -213,7 +213,7 @@ def _evaluate(a: argparse.Namespace) -> int:
     from twotower.search import open_run
 
     model, data = open_run(a.run)
-    results = evaluate(model, data.val, data.bank_MD, a.rows, skip_context=a.skip_context)
+    results = evaluate(model, data.val, data.bank_MD, a.rows, with_context=a.with_context)
     print(json.dumps(results) if a.json else as_table(results))
     return 0
 

@@ -17,6 +17,7 @@ from twotower.errors import TwotowerError
 
 CHOICES = {
     "encoder": ("gru", "lstm", "mean"),
+    "start": ("average", "random"),
     "miner": ("exact", "faiss", "faiss-process", "native", "none"),
     "faiss_index": ("flat", "ivf", "hnsw"),
     "device": ("auto", "cpu", "cuda", "mps"),
@@ -39,6 +40,7 @@ class Config:
     hidden: int = _(
         512, "per direction; with width 768 this is the incident's 4,725,504 parameters"
     )
+    start: str = _("average", "average: an untrained query is its sequence's mean; or random")
     # optimisation
     epochs: int = _(10, "passes over the pairs")
     steps: int = _(0, "stop after this many optimizer steps; 0: after the epochs")
@@ -81,7 +83,7 @@ class Config:
 
 # A resumed run is the same run only if these stayed as they were.
 FIXED_ON_RESUME = (
-    *("encoder", "hidden", "epochs", "steps", "batch_size", "accum", "lr", "weight_decay"),
+    *("encoder", "hidden", "start", "epochs", "steps", "batch_size", "accum", "lr", "weight_decay"),
     *("warmup_steps", "min_lr_ratio", "clip", "temperature", "memory_bank", "seed"),
     *("mine_every", "mine_queries", "hard_negatives", "duplicate_cosine"),
 )

@@ -2,8 +2,10 @@
 
 Comes in: two archives. `pairs.npz` holds X_train (N, L, D), Y_train (N, D), X_val, Y_val;
 `bank.npz` holds vectors (M, D) and, for each pair, the row of its target in them: target_train (N,)
-and target_val. Goes out: a `Data` of mapped arrays. Bank files without the target rows (as the
-incident's) are accepted: the rows are found by their bytes.
+and target_val. Where a sequence is made of bank rows, context_train (N, L) and context_val name
+them (-1: padding), and they are neither negatives of their query nor ranked for it. Goes out: a
+`Data` of mapped arrays. Banks without target rows (as the incident's) are accepted: the rows are
+found by their bytes.
 
 Promises: what cannot be trained on is refused here, before the first step, by file, array and row.
 """
@@ -32,6 +34,7 @@ class Split:
     x_NLD: Array
     y_ND: Array
     target_N: Array
+    context_NL: Array | None = None  # bank rows of the sequence itself, where the data names them
 
     def __len__(self) -> int:
         return len(self.x_NLD)
@@ -77,8 +80,9 @@ def open_data(pairs_path: Path, bank_path: Path) -> Data:
         target_N = bank.get(f"target_{split}")
         if target_N is None:
             target_N = _find_targets(vectors_MD, y_ND, pairs_path, bank_path, f"Y_{split}")
-        splits[split] = Split(x_NLD, y_ND, target_N)
+        splits[split] = Split(x_NLD, y_ND, target_N, bank.get(f"context_{split}"))
         _check_targets(splits[split], vectors_MD, pairs_path, bank_path, split)
+        _check_context(splits[split], vectors_MD, bank_path, f"context_{split}")
     if not len(splits["train"]):
         raise BadDataError(pairs_path, "no pairs to train on", "X_train")
     _check_values(pairs_path, pairs, unit_length=("Y_train", "Y_val"))
@@ -142,6 +146,23 @@ def _check_targets(
                 row,
                 do="use the two archives that one `twotower prepare` wrote",
             )
+
+
+def _check_context(split: Split, vectors_MD: Array, bank_path: Path, array: str) -> None:
+    context_NL = split.context_NL
+    if context_NL is None:
+        return
+    if context_NL.shape != split.x_NLD.shape[:2] or context_NL.dtype.kind != "i":
+        raise BadDataError(
+            bank_path,
+            f"{context_NL.dtype} of shape {context_NL.shape}, "
+            f"not one integer for each vector of {split.x_NLD.shape[:2]}",
+            array,
+        )
+    outside = ((context_NL < -1) | (context_NL >= len(vectors_MD))).any(axis=1)
+    if outside.any():
+        row = int(outside.argmax())
+        raise BadDataError(bank_path, f"names no row of {len(vectors_MD):,}", array, row)
 
 
 def _find_targets(

@@ -1,8 +1,10 @@
 """How well queries find their targets: Recall@k and MRR over the whole bank.
 
 The rank of a target is one more than the number of bank rows that score higher. It is counted a
-block of rows at a time, straight from the mapped bank; nothing is sorted. The two baselines need
-no training: the last vector of the sequence as the query, and the mean of its vectors.
+block of rows at a time, straight from the mapped bank; nothing is sorted. Where the data names the
+bank rows that a sequence is made of, they are not ranked: whoever asks has them already, and the
+baselines would find themselves. The two baselines need no training: the last vector of the
+sequence as the query, and the mean of its vectors.
 """
 
 from __future__ import annotations
@@ -27,11 +29,9 @@ def evaluate(
     rows: int = 0,
     device: torch.device | str = "cpu",
     with_baselines: bool = True,
-    skip_context: bool = False,
+    with_context: bool = False,
 ) -> dict[str, dict[str, float]]:
-    """Metrics by method. `rows` limits the queries (0: all). `skip_context` leaves the vectors of
-    a query's own sequence out of the ranking, where those are rows of the bank (prepare --text).
-    """
+    """Metrics by method. `rows` limits the queries (0: all); `with_context` ranks all rows."""
     count = min(rows, len(split)) if rows else len(split)
     queries_QD: dict[str, list[Tensor]] = {"model": [], "last vector": [], "mean vector": []}
     with torch.no_grad():
@@ -44,25 +44,25 @@ def evaluate(
     results = {}
     for method, parts in queries_QD.items():
         if parts:
-            ranks_Q = target_ranks(torch.cat(parts), split, bank_MD, skip_context)
+            ranks_Q = target_ranks(torch.cat(parts), split, bank_MD, with_context)
             results[method] = summarise(ranks_Q)
     return results
 
 
-def target_ranks(q_QD: Tensor, split: Split, bank_MD: Array, skip_context: bool = False) -> Tensor:
-    """The rank of each query's target among all rows, 1 being the best."""
+def target_ranks(q_QD: Tensor, split: Split, bank_MD: Array, with_context: bool = False) -> Tensor:
+    """The rank of each query's target, 1 being the best."""
     own_Q = torch.einsum("qd,qd->q", q_QD, as_tensor(split.y_ND[: len(q_QD)]))
     bar_Q1 = (own_Q + _SAME)[:, None]
     better_Q = torch.zeros(len(q_QD), dtype=torch.int64)
     for start in range(0, len(bank_MD), _BLOCK_ROWS):
         block_bD = as_tensor(bank_MD[start : start + _BLOCK_ROWS])
         better_Q += (q_QD @ block_bD.t() > bar_Q1).sum(1)
-    if skip_context:
+    if split.context_NL is not None and not with_context:
         for start in range(0, len(q_QD), 256):
             x_BLD = as_tensor(split.x_NLD[start : min(len(q_QD), start + 256)])
             scores_BL = torch.einsum("bld,bd->bl", x_BLD, q_QD[start : start + 256])
-            is_there_BL = x_BLD.any(dim=-1)  # a sequence shorter than L begins with zeros
-            higher_BL = (scores_BL > bar_Q1[start : start + 256]) & is_there_BL
+            is_row_BL = as_tensor(split.context_NL[start : start + 256][: len(x_BLD)]) >= 0
+            higher_BL = (scores_BL > bar_Q1[start : start + 256]) & is_row_BL
             better_Q[start : start + 256] -= higher_BL.sum(1)
     return better_Q + 1
 

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from twotower.errors import TwotowerError
-from twotower.gru import BidirectionalGRU
 from twotower.model import QueryTower
 from twotower.search import open_tower
 
@@ -26,12 +25,11 @@ _SHAPES = ((1, 16), (3, 16), (2, 5))  # batch and length are free in what is wri
 def export(run: Path, out: Path) -> float:
     """Writes `out` (.onnx, or TorchScript as .pt or .ts); the largest difference met."""
     model, _ = open_tower(run)
-    tower = _with_plain_gru(model)
-    dimension = tower.project.out_features
+    dimension = model.project.out_features
     if out.suffix == ".onnx":
-        again = _write_onnx(tower, out, dimension)
+        again = _write_onnx(model, out, dimension)
     elif out.suffix in (".pt", ".ts"):
-        again = _write_torchscript(tower, out)
+        again = _write_torchscript(model, out)
     else:
         raise TwotowerError(f"{out}: name it .onnx, or .pt for TorchScript")
     difference = 0.0
@@ -46,21 +44,6 @@ def export(run: Path, out: Path) -> float:
             f"{out} differs from the original by {difference:.1e} (more than {_TOLERANCE}); removed"
         )
     return difference
-
-
-def _with_plain_gru(model: QueryTower) -> QueryTower:
-    """The same tower on torch's own GRU, which exporters know."""
-    tower = QueryTower(model.encoder, model.project.out_features, _hidden(model))
-    if isinstance(tower.rnn, BidirectionalGRU):
-        tower.rnn = nn.GRU(
-            tower.rnn.input_size, tower.rnn.hidden_size, batch_first=True, bidirectional=True
-        )
-    tower.load_state_dict(model.state_dict())
-    return tower.eval()
-
-
-def _hidden(model: QueryTower) -> int:
-    return model.project.in_features // 2
 
 
 def _write_torchscript(tower: QueryTower, out: Path) -> Callable[[Tensor], Tensor]:

@@ -35,6 +35,7 @@ class Chunk:
     x_RLD: Tensor
     y_CD: Tensor
     target_C: Tensor  # bank rows
+    hidden_RI: Tensor  # bank rows that are no negatives of a query: its target, its own sequence
     step: int
     is_last: bool  # of its optimizer step
 
@@ -106,13 +107,19 @@ class Loader:
         own_R = np.flatnonzero(self.ranks.owns(place_in_micro_C, self.batch_size))
         x_RLD = np.empty((len(own_R), *self.split.x_NLD.shape[1:]), np.float32)
         self._gather(self.split.x_NLD, rows_C[own_R], x_RLD)
+        target_C = self.split.target_N[rows_C].astype(np.int64)
+        hidden_RI = target_C[own_R][:, None]
+        if self.split.context_NL is not None:
+            context_RL = self.split.context_NL[rows_C[own_R]]
+            hidden_RI = np.concatenate((hidden_RI, context_RL), axis=1)
         return Chunk(
             rows_C=rows_C,
             own_R=torch.from_numpy(own_R),
             micro_C=torch.from_numpy(micro_C),
             x_RLD=torch.from_numpy(x_RLD),
             y_CD=torch.from_numpy(self.split.y_ND[rows_C]),
-            target_C=torch.from_numpy(self.split.target_N[rows_C].astype(np.int64)),
+            target_C=torch.from_numpy(target_C),
+            hidden_RI=torch.from_numpy(hidden_RI),
             step=step,
             is_last=start + len(rows_C) >= self.window,
         )

@@ -3,8 +3,8 @@
 Each query is to find its target among: the other targets of its micro-batch, the memory bank as
 it stood when that micro-batch came, and its mined negatives. Several micro-batches are computed
 in one product; masks give each the negatives it would have met alone: targets of earlier
-micro-batches count as pushed, slots of the ring that they took over count as gone. A copy of the
-target is never a negative.
+micro-batches count as pushed, slots of the ring that they took over count as gone. The target, met
+again, is never a negative, nor is what the query itself is made of.
 
 Documents are constants, so the gradient goes to the queries alone.
 """
@@ -35,7 +35,6 @@ def info_nce(
     """The loss of each own row, (R,)."""
     device = q_RD.device
     own_R, micro_R = chunk.own_R, chunk.micro_C[chunk.own_R]
-    target_R = chunk.target_C[own_R]
     batch_size = len(chunk.micro_C) // chunk.micro_batches
     begin_R = micro_R * batch_size  # rows of the chunk that came before a row's micro-batch
 
@@ -44,13 +43,14 @@ def info_nce(
     place_C = torch.arange(len(chunk.micro_C))
     is_seen_RC = chunk.micro_C == micro_R[:, None]
     is_seen_RC |= (place_C < begin_R[:, None]) & (place_C >= begin_R[:, None] - memory.capacity)
-    is_seen_RC &= chunk.target_C != target_R[:, None]
+    for hidden_R in chunk.hidden_RI.unbind(1):
+        is_seen_RC &= chunk.target_C != hidden_R[:, None]
     is_own_RC = place_C == own_R[:, None]
     logits_RC = q_RD @ y_CD.t() / temperature
     parts_R = [logits_RC.masked_fill(~(is_seen_RC | is_own_RC).to(device), _ABSENT).logsumexp(1)]
 
     if memory.count:
-        gone_rows, gone_columns = _hidden_slots(memory, target_R, begin_R)
+        gone_rows, gone_columns = _hidden_slots(memory, chunk.hidden_RI, begin_R)
         parts_R.append(
             _LogSumExpOverConstants.apply(
                 q_RD,
@@ -68,11 +68,12 @@ def info_nce(
     return torch.stack(parts_R).logsumexp(0) - positive_R
 
 
-def _hidden_slots(memory: MemoryBank, target_R: Tensor, begin_R: Tensor) -> tuple[Tensor, Tensor]:
+def _hidden_slots(memory: MemoryBank, hidden_RI: Tensor, begin_R: Tensor) -> tuple[Tensor, Tensor]:
     """(row, slot) pairs of the ring that a row must not see, a short list in practice."""
     ids_K = memory.ids_K[: memory.count]
-    copies_S = torch.isin(ids_K, target_R).nonzero().squeeze(1)
-    rows, columns = (ids_K[copies_S] == target_R[:, None]).nonzero(as_tuple=True)
+    copies_S = torch.isin(ids_K, hidden_RI).nonzero().squeeze(1)
+    is_hidden_RS = (ids_K[copies_S] == hidden_RI[:, :, None]).any(1)
+    rows, columns = is_hidden_RS.nonzero(as_tuple=True)
     hidden = [(rows, copies_S[columns])]
 
     # Slots from `head` on are overwritten first, by the rows of earlier micro-batches.

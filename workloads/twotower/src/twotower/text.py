@@ -66,6 +66,8 @@ def write_text_data(
         writer.write("vectors", vectors_MD[old_rows])
         for split, pairs in splits.items():
             writer.write(f"target_{split}", new_row[[chunk for chunk, _ in pairs]])
+            contexts = [_context(new_row, -1, chunk, first, length) for chunk, first in pairs]
+            writer.write(f"context_{split}", np.stack(contexts))
     with ArchiveWriter(pairs_path) as writer:
         for split, pairs in splits.items():
             shape = (len(pairs), length, vectors_MD.shape[1])
@@ -74,7 +76,7 @@ def write_text_data(
                     sink.append(
                         np.stack(
                             [
-                                _context(vectors_MD, chunk, first, length)
+                                _context(vectors_MD, 0, chunk, first, length)
                                 for chunk, first in pairs[start : start + _BLOCK_ROWS]
                             ]
                         )
@@ -192,8 +194,9 @@ def _choose_val_files(targets: list[tuple[int, int]], wanted: int, seed: int) ->
     return chosen
 
 
-def _context(vectors_MD: Array, chunk: int, first: int, length: int) -> Array:
+def _context(values: Array, padding: int, chunk: int, first: int, length: int) -> Array:
+    """The values of the `length` chunks before this one, padded in front."""
     begin = max(first, chunk - length)
-    x_LD = np.zeros((length, vectors_MD.shape[1]), np.float32)
-    x_LD[length - (chunk - begin) :] = vectors_MD[begin:chunk]
-    return x_LD
+    context = np.full((length, *values.shape[1:]), padding, values.dtype)
+    context[length - (chunk - begin) :] = values[begin:chunk]
+    return context

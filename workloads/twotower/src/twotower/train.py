@@ -50,7 +50,10 @@ class Trainer:
         torch.manual_seed(config.seed)
         if config.threads:
             torch.set_num_threads(config.threads)
-        self.model = QueryTower(config.encoder, data.dimension, config.hidden).to(self.device)
+        self.model = QueryTower(config.encoder, data.dimension, config.hidden)
+        if config.start == "average":
+            self.model.start_as_average()
+        self.model.to(self.device)
         self.optimizer = torch.optim.AdamW(
             self.model.parameters(),
             lr=config.lr,

@@ -2,7 +2,8 @@
 
 Comes in: the model, the queries whose turn comes next, a `Miner`. Goes out: bank rows per query.
 A miner only searches; what counts as a negative is decided here, the same for all of them: never
-the target, and nothing so near to the target that it says the same.
+the target, nothing so near to the target that it says the same, nothing of the query's own
+sequence.
 """
 
 from __future__ import annotations
@@ -67,6 +68,8 @@ def choose_negatives(
         ids_K = found_QK[q][found_QK[q] >= 0]
         near_K = as_tensor(bank_MD[ids_K.numpy()]) @ as_tensor(split.y_ND[row])
         is_negative_K = (ids_K != int(split.target_N[row])) & (near_K < duplicate_cosine)
+        if split.context_NL is not None:
+            is_negative_K &= ~torch.isin(ids_K, as_tensor(split.context_NL[row]))
         kept = ids_K[is_negative_K][:keep]
         chosen_QH[q, : len(kept)] = kept
     return chosen_QH
@@ -82,6 +85,7 @@ def mine(
     duplicate_cosine: float,
 ) -> Tensor:
     """Negatives for these queries of the split, as the towers see them now."""
-    k = min(keep + _SPARE, len(bank_MD))
+    length = 0 if split.context_NL is None else split.context_NL.shape[1]
+    k = min(keep + _SPARE + length, len(bank_MD))
     found_QK = miner.search(q_QD.detach().cpu().contiguous(), k)
     return choose_negatives(found_QK, split, np.asarray(rows_Q), bank_MD, keep, duplicate_cosine)
