@@ -19,6 +19,9 @@ $(STAMP): pyproject.toml scripts/system-packages
 	$(BIN)/python -m pip install --quiet --editable '.[stacks]'
 	touch $@
 
+demo: setup  ## a training dies, rerail says why and writes the report
+	scripts/demo
+
 test: setup  ## all tests that take seconds, in parallel
 	$(BIN)/python -m pytest -n 2 -m 'not slow'
 
