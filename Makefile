@@ -11,12 +11,13 @@ help:  ## what can be made
 
 setup: $(STAMP)  ## create .venv with rerail, the test tools and a CPU torch
 
-$(STAMP): pyproject.toml scripts/system-packages
+$(STAMP): pyproject.toml workloads/twotower/pyproject.toml scripts/system-packages
 	scripts/system-packages
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --group training --group test --group lint
 	$(BIN)/python -m pip install --quiet --editable '.[stacks]'
+	$(BIN)/python -m pip install --quiet --editable 'workloads/twotower[text,faiss]'
 	touch $@
 
 demo: setup  ## a training dies, rerail says why and writes the report
