@@ -23,8 +23,13 @@ class Line:
     number: int
     text: str
     stream: str = ""  # "rank 3", "pid 4711": who wrote it, where a prefix says so
-    stamp: float | None = None  # seconds since the epoch, where a prefix says so
+    stamp_text: str = ""  # its time stamp as it stood there
     file: int = 0  # index of the file it came from
+
+    @property
+    def stamp(self) -> float | None:
+        """Seconds since the epoch; read when asked for, since few lines are asked."""
+        return parse_stamp(self.stamp_text) if self.stamp_text else None
 
 
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
@@ -86,9 +91,9 @@ def parse_stamp(text: str) -> float | None:
     return moment.timestamp()
 
 
-def split_prefix(text: str) -> tuple[str, str, float | None]:
-    """(text without launchers' prefixes, who wrote it, when)."""
-    stream, stamp = "", None
+def split_prefix(text: str) -> tuple[str, str, str]:
+    """(text without launchers' prefixes, who wrote it, its time stamp)."""
+    stream = stamp = ""
     for _ in range(6):
         if not _MAYBE_PREFIX.match(text):
             break
@@ -96,8 +101,8 @@ def split_prefix(text: str) -> tuple[str, str, float | None]:
             found = pattern.match(text)
             if not found or not found.end():
                 continue
-            if kind == "stamp" and stamp is None:
-                stamp = parse_stamp(found.group("stamp"))
+            if kind == "stamp" and not stamp:
+                stamp = found.group("stamp")
             elif kind == "rank":
                 stream = f"rank {int(found.group('rank'))}"
             elif kind == "pid" and not stream and "pid" in found.groupdict():

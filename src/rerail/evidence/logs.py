@@ -43,6 +43,8 @@ from rerail.records import Evidence, Observation, Outcome
 
 TELLING = 3.5  # weight from which a signature's words are searched for all over a large log
 SHORTEST_WORD = 6
+FEW_FILES = 16
+MANY_SHARE = 8  # of many files, each is read by an eighth of what one alone would be
 SHOWN = 320  # characters of a line that an observation quotes
 _KEPT_OF_SIGNATURE = 3
 _KEPT_EXITS = 24
@@ -79,7 +81,7 @@ def collect_logs(paths: Sequence[Path]) -> Evidence:
     words = search_words(catalogue)
     texts = []
     for at, path in enumerate(paths):
-        excerpt = read_excerpt(path, words)
+        excerpt = read_excerpt(path, words, share=1 if len(paths) <= FEW_FILES else MANY_SHARE)
         label = "output" if len(paths) == 1 else path.name
         who = "" if len(paths) == 1 else _who(path)
         texts.append(_observe(_lines(excerpt, at), catalogue, label, who))

@@ -112,6 +112,7 @@ _ABOUT_MEMORY = re.compile(
     r"\b(?:\w*memory\w*|mem|\w*rss|ram|vms|uss|pss|heap|resident|usage|svmem|virtual_memory)\b",
     re.I,
 )
+_MEMORY_WORDS = ("mem", "rss", "ram", "vms", "uss", "pss", "heap", "resident", "usage")
 _FALLING = re.compile(r"available|free\b", re.IGNORECASE)
 _STILL = re.compile(r"\btotal\b|limit|capacity|peak", re.IGNORECASE)
 _DEVICE = re.compile(
@@ -126,7 +127,9 @@ _MOST_SERIES = 400
 def find_printed_growth(lines: Sequence[Line]) -> list[PrintedGrowth]:
     series: dict[str, list[tuple[Line, float]]] = defaultdict(list)
     for line in lines:
-        if len(line.text) > 400 or not _ABOUT_MEMORY.search(line.text):
+        if len(line.text) > 400 or not any(word in line.text.lower() for word in _MEMORY_WORDS):
+            continue
+        if not _ABOUT_MEMORY.search(line.text):
             continue
         if _DEVICE.search(line.text) or len(series) > _MOST_SERIES:
             continue

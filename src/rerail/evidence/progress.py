@@ -63,6 +63,10 @@ _FINISHED = re.compile(
     r"|process to finish\W+\(success\)"
     r"|training (?:has )?(?:finished|completed)(?: successfully)?\W*(?:in|after|,|$)"
 )
+_FINISH_WORDS = (
+    *("finish", "complet", "done", "ended", "succe", "saved", "stopped", "goodbye"),
+    *("train_runtime", "training time"),
+)
 _NOT_FINISHED = re.compile(
     r"(?i)\bnot |fail|error|abort|interrupt|killed|unexpected|before|terminated"
     r"|with exit code [1-9]"
@@ -139,6 +143,7 @@ def find_finish(lines: Iterable[Line]) -> list[Line]:
         line
         for line in lines
         if len(line.text) < 400
+        and any(word in line.text.lower() for word in _FINISH_WORDS)
         and _FINISHED.search(line.text)
         and not _NOT_FINISHED.search(line.text)
     ]

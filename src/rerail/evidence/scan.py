@@ -9,6 +9,7 @@ Line numbers are those of the file throughout.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -18,9 +19,9 @@ from typing import Any, BinaryIO
 
 from rerail.errors import UnreadableInput
 
-WHOLE_BYTES = 4 << 20
+WHOLE_BYTES = 1 << 20
 HEAD_BYTES = 64 << 10
-TAIL_BYTES = 512 << 10
+TAIL_BYTES = 256 << 10
 BLOCK_BYTES = 8 << 20
 BEFORE_BYTES = 4 << 10  # kept before a hit: the frames that led to it
 AFTER_BYTES = 12 << 10  # kept after a hit: the rest of its traceback
@@ -40,10 +41,11 @@ class Excerpt:
     is_whole: bool
 
 
-def read_excerpt(path: Path, words: Sequence[str]) -> Excerpt:
+def read_excerpt(path: Path, words: Sequence[str], share: int = 1) -> Excerpt:
+    """What is worth reading of a file; one of many gives only a part of what one alone would."""
     try:
         with path.open("rb") as file:
-            return excerpt_of(file, str(path), words)
+            return excerpt_of(file, str(path), words, share)
     except OSError as error:
         reason = error.strerror or str(error)
         raise UnreadableInput(
@@ -51,9 +53,10 @@ def read_excerpt(path: Path, words: Sequence[str]) -> Excerpt:
         ) from error
 
 
-def excerpt_of(file: BinaryIO, name: str, words: Sequence[str]) -> Excerpt:
+def excerpt_of(file: BinaryIO, name: str, words: Sequence[str], share: int = 1) -> Excerpt:
     """What is worth reading of an open file, a pipe included."""
-    start = file.read(WHOLE_BYTES + 1)
+    whole_bytes = WHOLE_BYTES // share
+    start = file.read(whole_bytes + 1)
     if not start.strip():
         raise UnreadableInput(
             f"{name} is empty: there is nothing to read in it.",
@@ -63,9 +66,9 @@ def excerpt_of(file: BinaryIO, name: str, words: Sequence[str]) -> Excerpt:
         raise UnreadableInput(
             f"{name} is not a text file.", "rerail explain reads logs and recorded runs."
         )
-    if len(start) <= WHOLE_BYTES:
+    if len(start) <= whole_bytes:
         return Excerpt(_numbered(start, 1), len(start), True)
-    return _large(file, name, start, words)
+    return _large(file, name, start, words, share)
 
 
 def _is_binary(start: bytes) -> bool:
@@ -102,11 +105,7 @@ class _WordFinder:
         self._compile()
 
     def _compile(self) -> None:
-        # A space of a word may be any white space in the log.
-        alternatives = b"|".join(
-            re.escape(word).replace(rb"\ ", rb"\s") for word in sorted(self._words)
-        )
-        self._pattern = _compiled(alternatives) if alternatives else None
+        self._pattern = _compiled(frozenset(self._words)) if self._words else None
 
     def hits(self, block: bytes) -> list[tuple[int, int, bool]]:
         """(start, end, whether it is one of the first of its word)."""
@@ -124,7 +123,10 @@ class _WordFinder:
         return found
 
 
-def _compiled(alternatives: bytes) -> Any:
+@functools.lru_cache(maxsize=4)  # every file of a job begins with the same words
+def _compiled(words: frozenset[bytes]) -> Any:
+    # A space of a word may be any white space in the log.
+    alternatives = b"|".join(re.escape(word).replace(rb"\ ", rb"\s") for word in sorted(words))
     try:
         import re2
     except ImportError:  # slower, the same answer
@@ -137,9 +139,9 @@ def _compiled(alternatives: bytes) -> Any:
     return re2.compile(alternatives, options)
 
 
-def _large(file: BinaryIO, name: str, start: bytes, words: Sequence[str]) -> Excerpt:
+def _large(file: BinaryIO, name: str, start: bytes, words: Sequence[str], share: int) -> Excerpt:
     finder = _WordFinder(words)
-    keeper = _Keeper(start[:HEAD_BYTES])
+    keeper = _Keeper(start[: HEAD_BYTES // share], TAIL_BYTES // share)
     offset = 0
     block = start
     carry = b""
@@ -164,7 +166,8 @@ def _large(file: BinaryIO, name: str, start: bytes, words: Sequence[str]) -> Exc
 class _Keeper:
     """Collects stretches of a file with the line number that each begins at."""
 
-    def __init__(self, head: bytes) -> None:
+    def __init__(self, head: bytes, tail_bytes: int) -> None:
+        self._tail_bytes = tail_bytes
         self._stretches: list[tuple[int, int, bytes]] = []  # offset, first line, bytes
         self._kept_bytes = 0
         self._head = head
@@ -192,8 +195,8 @@ class _Keeper:
         self._seen_bytes = offset + len(whole)
 
     def remember_tail(self, block: bytes) -> None:
-        so_far = self._tail if len(block) < TAIL_BYTES else b""
-        self._tail = (so_far + block)[-TAIL_BYTES:]
+        so_far = self._tail if len(block) < self._tail_bytes else b""
+        self._tail = (so_far + block)[-self._tail_bytes :]
 
     def lines(self) -> list[tuple[int, str]]:
         tail_first = self._newlines_before - self._tail.count(b"\n") + 1

@@ -29,6 +29,12 @@ _TELLING = (
     r"|KeyboardInterrupt|SystemExit|StopIteration|NotImplemented|BrokenProcessPool"
     r"|ArrowInvalid|OutOfMemory|ConfigException|(?<=\.)[eE]rror)"
 )
+# One of these is in every lone exception line and in a chain's sentence.
+_TELLING_WORDS = (
+    *("Error", "rror:", "Exception", "exception", "Failure", "Fault", "Timeout", "Refused"),
+    *("Abort", "Interrupt", "Exit", "StopIteration", "NotImplemented", "BrokenProcessPool"),
+    *("ArrowInvalid", "OutOfMemory"),
+)
 _EXCEPTION = re.compile(rf"(?P<type>{_TELLING})(?:: ?(?P<message>.*)|\s*)$", re.DOTALL)
 _ANY_EXCEPTION = re.compile(rf"(?P<type>{_NAME})(?:: (?P<message>.*)|:?\s*)$", re.DOTALL)
 _LOGGED = re.compile(rf"(?:^|[\s\]|>:-])(?P<type>{_TELLING}): (?P<message>\S.*)$")
@@ -247,6 +253,8 @@ class _Reader:
         """An exception line without frames, alone or behind a logger's words."""
         text = line.text.strip()
         if len(text) < 6 or text.startswith(("#", "|", "raise ", "except ")):
+            return
+        if not any(word in text for word in _TELLING_WORDS):
             return
         if _CHAIN.search(text):
             if self._found and self._found[-1].stream == line.stream:
