@@ -21,6 +21,8 @@ from rerail.evidence.run_words import bytes_in_words, sentence
 from rerail.records import Observation, ProcessVitals
 
 _NEAR = 0.8
+# A whole batch is allocated at once, so what is refused may be larger than what is in use.
+_NEAR_OF = {"shm-near-limit": 0.4}
 _UNLIMITED = 1 << 60
 _DISK_LEFT_BYTES = 256 << 20
 _EVENT_KINDS = {
@@ -55,7 +57,7 @@ def read_limits(run: RecordedRun) -> list[Observation]:
     for kind, reader in readers:
         measured, told = reader(run), _from_events(run, kind)
         use = _nearer(measured, told)
-        if use is not None and use.limit > 0 and use.used / use.limit >= _NEAR:
+        if use is not None and use.limit > 0 and use.used / use.limit >= _NEAR_OF.get(kind, _NEAR):
             found.append(_observation(kind, use))
     space = _address_space(run)
     return [*found, *([space] if space else [])]
