@@ -122,6 +122,16 @@ def test_without_bounds_the_stack_pointer_and_the_depth_decide():
     assert address_kind(crash(**near)) == "wild"
 
 
+def test_bounds_that_are_off_by_the_environment_still_tell_an_overflow():
+    overflow = crash(
+        address=0x7FFC_0000_2048,
+        code="SEGV_MAPERR",
+        stack_bounds=(0x7FFC_0000_0000, 0x7FFC_0080_0000),
+        registers={"rsp": 0x7FFC_0000_2030},
+    )
+    assert address_kind(overflow) == "stack"
+
+
 def test_a_fault_inside_the_stack_is_not_an_overflow():
     inside = crash(
         address=0x7FFC_0040_0000,

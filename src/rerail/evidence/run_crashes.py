@@ -32,6 +32,7 @@ _TRAMPOLINES = re.compile(r"restore_rt|sigreturn|killpg|__sigaction")
 _NEAR_NULL_BYTES = 1 << 16
 # Linux keeps a gap of 256 pages below the main stack; threads have one guard page or a few.
 _STACK_GUARD_BYTES = 1 << 20
+_BOUNDS_SLACK_BYTES = 256 * 1024
 _NEAR_STACK_POINTER_BYTES = 1 << 16
 _DEEP_FRAMES = 1000
 
@@ -123,9 +124,12 @@ def is_stack_overflow(crash: Crash) -> bool:
             return True
         if pointer and low - _STACK_GUARD_BYTES <= pointer < low + 4096:
             return True
-        if low <= address < high:
-            return False
     is_near_pointer = bool(pointer) and abs(address - (pointer or 0)) < _NEAR_STACK_POINTER_BYTES
+    if crash.stack_bounds is not None and low <= address < high:
+        # The main thread's stack begins below its arguments and environment, so its bounds are
+        # off by the size of those. Where nothing is mapped there, it could not grow any further.
+        is_at_the_end = address < low + _BOUNDS_SLACK_BYTES
+        return is_near_pointer and is_at_the_end and crash.code == "SEGV_MAPERR"
     return is_near_pointer and (
         depth(crash) >= _DEEP_FRAMES or recursing_function(crash) is not None
     )
