@@ -1,4 +1,4 @@
-"""Kernels in C, compiled at first use on the user's machine and linked to an OpenMP runtime there.
+"""Kernels in C that use OpenMP, linked to a runtime found on the user's machine.
 
 Two kernels, written by two people as hand-made extensions are: `gather` copies rows of the mapped
 data with all threads, `topk` searches the bank. Each was linked to the runtime its author had:
@@ -17,20 +17,15 @@ With a single runtime the results are the same as with either kernel alone. To g
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 from twotower.errors import TwotowerError
+from twotower.native.compile import compile_kernel
 
-_HERE = Path(__file__).parent
-_FLAGS = ("-O3", "-march=native", "-fPIC", "-shared")
 _RUNTIMES = {"gather": ("llvm", "intel"), "topk": ("intel", "llvm")}  # the author's own first
 _WHERE = {
     "llvm": ("lib/libomp.so*", "/usr/lib/*/libomp.so.5", "/usr/lib/llvm-*/lib/libomp.so.5"),
@@ -45,7 +40,7 @@ _WHERE = {
 @cache
 def load_kernel(name: str) -> ctypes.CDLL:
     """The compiled kernel, in this process. Its OpenMP runtime starts at its first loop."""
-    return ctypes.CDLL(str(_build(name, find_runtime(name))))
+    return ctypes.CDLL(str(compile_kernel(name, find_runtime(name))))
 
 
 def find_runtime(name: str) -> Path:
@@ -71,35 +66,3 @@ def _look_for(kind: str) -> Iterator[Path]:
             (Path("/"), pattern[1:]) if pattern.startswith("/") else (Path(sys.prefix), pattern)
         )
         yield from sorted(base.glob(relative))
-
-
-def _build(name: str, runtime: Path) -> Path:
-    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        raise TwotowerError(
-            f"the native {name} kernel is compiled at first use and there is no C compiler.\n"
-            "Install one (apt-get install gcc), or do without: --miner exact --gather numpy"
-        )
-    sources = [_HERE / f"{name}.c", _HERE / "parallel.h"]
-    recipe = hashlib.sha256(repr((compiler, _FLAGS, str(runtime))).encode())
-    for source in sources:
-        recipe.update(source.read_bytes())
-    cpu = Path("/proc/cpuinfo")
-    if cpu.exists():  # -march=native: a cache on a shared home must not meet another processor
-        lines = cpu.read_bytes().splitlines()
-        recipe.update(next((line for line in lines if line.startswith(b"flags")), b""))
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "twotower"
-    built = folder / f"{name}-{recipe.hexdigest()[:16]}.so"
-    if built.exists():
-        return built
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        fresh = Path(scratch) / built.name
-        command = [compiler, *_FLAGS, str(sources[0]), "-o", str(fresh), str(runtime)]
-        result = subprocess.run(
-            [*command, f"-Wl,-rpath,{runtime.parent}"], capture_output=True, text=True, check=False
-        )
-        if result.returncode:
-            raise TwotowerError(f"{' '.join(command)}\nfailed:\n{result.stderr.strip()}")
-        fresh.replace(built)
-    return built
