@@ -125,7 +125,7 @@ class MappedLibrary:
 
 @dataclass(frozen=True)
 class FaultMapping:
-    """The mapping of a file that a fault address lies in, and how large the file was after death."""
+    """The mapping of a file that a fault address lies in, and how large the file was afterwards."""
 
     path: str
     start: int
