@@ -1,0 +1,180 @@
+"""Prove the cause by experiment on the user's own command.
+
+Ends with 0 when a change is confirmed, 1 for any other answer, 2 for wrong usage, 130 after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rerail.cli._options import home_option, json_option, store_to_read, store_to_write
+from rerail.errors import UsageError
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_INTERRUPTED = 130
+
+
+class _Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    name = "duration"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", str(value).strip())
+        if found is None or found[2] not in _UNITS or float(found[1]) <= 0.0:
+            self.fail(f"{value!r} is not a time: write 90s, 30m or 2h")
+        return float(found[1]) * _UNITS[found[2]]
+
+
+@click.command(
+    name="isolate",
+    context_settings={"allow_interspersed_args": False},
+    epilog="Example: rerail isolate --try '--workers 0' --try OMP_NUM_THREADS=1 -- python train.py",
+)
+@home_option
+@click.option(
+    "--try",
+    "tries",
+    multiple=True,
+    metavar="CHANGE",
+    help="One thing to change: '--accum 4', OMP_NUM_THREADS=1, dataloader-workers=0."
+    " Repeat it [default: what the diagnosis suggests].",
+)
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0.5, 1.0, min_open=True, max_open=True),
+    default=0.99,
+    show_default=True,
+    help="How sure to be before it is called confirmed.",
+)
+@click.option(
+    "--budget",
+    type=_Duration(),
+    default="30m",
+    show_default=True,
+    metavar="TIME",
+    help="Stop then.",
+)
+@click.option("--max-trials", type=click.IntRange(min=1), metavar="N", help="Stop after so many.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    metavar="N",
+    help="Trials at once [default: 1].",
+)
+@click.option(
+    "--stall",
+    "stall_seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="No step and no output for this long is a hang [default: from the run's own pace].",
+)
+@click.option("--alternatives", is_flag=True, help="Look for other changes that do as well.")
+@click.option("--fresh", is_flag=True, help="Start anew instead of going on.")
+@click.option("--list", "lists", is_flag=True, help="Only show which changes apply to CMD.")
+@json_option
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
+def command(
+    home: Path | None,
+    tries: tuple[str, ...],
+    confidence: float,
+    budget: float,
+    max_trials: int | None,
+    jobs: int,
+    stall_seconds: float | None,
+    alternatives: bool,
+    fresh: bool,
+    lists: bool,
+    as_json: bool,
+    command: tuple[str, ...],
+) -> int:
+    """Prove by experiment which change makes CMD's failure go away.
+
+    CMD is run with and without the changes, as often and as long as it takes to be sure.
+    Every trial is a recorded run. After Ctrl-C the same command goes on.
+    """
+    if not command:
+        raise UsageError(
+            "there is no command to investigate",
+            "Type it after --, as in: rerail isolate --try '--workers 0' -- python train.py",
+        )
+    if lists:
+        return _list(command, home, as_json=as_json)
+    from rerail.investigation.watching import IsolateOptions
+
+    options = IsolateOptions(
+        confidence=confidence,
+        budget_seconds=budget,
+        max_trials=max_trials,
+        jobs=jobs,
+        stall_seconds=stall_seconds,
+        seeks_alternatives=alternatives,
+        is_fresh=fresh,
+    )
+    document = _investigate(command, tries, home, options)
+    _tell(document, as_json=as_json)
+    if document["ended_because"] == "interrupted":
+        return _INTERRUPTED
+    return 0 if document["status"] == "confirmed" else 1
+
+
+def _investigate(
+    command: tuple[str, ...], tries: tuple[str, ...], home: Path | None, options: Any
+) -> dict[str, Any]:
+    from rerail.cli._printing import console
+    from rerail.investigation.session import investigate
+    from rerail.investigation.view import Lines, Table
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: keep everything
+    store = store_to_write(home)
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        table = Table(console(to_stderr=True))
+        with table.live:
+            return investigate(command, tries, store, options, table)
+    lines = Lines(lambda text: click.echo(f"rerail: {text}", err=True))
+    return investigate(command, tries, store, options, lines)
+
+
+def _tell(document: dict[str, Any], *, as_json: bool) -> None:
+    from rerail.cli._printing import console, print_json
+    from rerail.investigation.view import summary_lines
+
+    printer = console(to_stderr=as_json)
+    for line in summary_lines(document):
+        printer.print(line, markup=False)
+    if as_json:
+        print_json(document)
+
+
+def _list(command: tuple[str, ...], home: Path | None, *, as_json: bool) -> int:
+    """From the newest recorded run of the command, if there is one."""
+    from rerail.cli._printing import console, print_json
+    from rerail.investigation.candidates import offers
+    from rerail.investigation.profile import Profile, read_profile
+    from rerail.store import RunFolder
+    from rerail.store.store import fingerprint
+
+    wanted = fingerprint(command, str(Path.cwd()))
+    run = next((s for s in store_to_read(home).summaries() if s.info.fingerprint == wanted), None)
+    profile = read_profile(RunFolder(run.path)) if run else Profile()
+    found = offers(profile, command, os.environ)
+    if as_json:
+        print_json({"schema": 1, "run": run.info.id if run else None, "changes": found})
+        return 0
+    printer = console()
+    if run is None:
+        printer.print("No run of this command is on record, so little is known of what applies.")
+        printer.print("Record one: rerail run -- CMD")
+    for offer in found:
+        told = f"tells {offer.tells}" if offer.applies else f"does not apply: {offer.why_not}"
+        printer.print(f"{offer.text}\n    {told}", markup=False)
+    printer.print("Any argument ('--accum 4') or variable (NAME=value) can be tried too.")
+    return 0

@@ -1,0 +1,64 @@
+"""How far did a run come? In optimizer steps where there are any, else batches, else seconds.
+
+In: a run folder, live or over. Out: a `Distance`. One unit is used for a whole investigation,
+chosen from the run that showed the failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rerail.errors import RerailError
+from rerail.records import BlackBox
+from rerail.store import RunFolder
+
+Unit = Literal["steps", "batches", "seconds"]
+
+
+@dataclass(frozen=True)
+class Distance:
+    steps: int
+    batches: int
+    seconds: float
+    first_step_seconds: float | None = None  # when the first step of those kept was done
+    steps_per_second: float | None = None
+
+    def unit(self) -> Unit:
+        """The finest that this run counts in."""
+        if self.steps > 0:
+            return "steps"
+        return "batches" if self.batches > 0 else "seconds"
+
+    def of(self, unit: Unit, *, died: bool) -> float:
+        """Exposure; a run that died is charged the step that it died in."""
+        if unit == "seconds":
+            return max(self.seconds, 0.001)
+        return float((self.steps if unit == "steps" else self.batches) + (1 if died else 0))
+
+
+def measure(folder: RunFolder, seconds: float) -> Distance:
+    """Ranks step together, and workers fetch for one: the one that is furthest tells."""
+    try:
+        boxes = folder.boxes()
+    except RerailError:
+        boxes = []
+    first, rate = _pace(boxes)
+    return Distance(
+        steps=max((box.optimizer_steps for box in boxes), default=0),
+        batches=max((box.batches for box in boxes), default=0),
+        seconds=round(seconds, 3),
+        first_step_seconds=first,
+        steps_per_second=rate,
+    )
+
+
+def _pace(boxes: Sequence[BlackBox]) -> tuple[float | None, float | None]:
+    box = max(boxes, key=lambda box: box.optimizer_steps, default=None)
+    if box is None or len(box.history) < 2:
+        return None, None
+    first, last = box.history[0], box.history[-1]
+    if last.step <= first.step or last.t_seconds <= first.t_seconds:
+        return None, None
+    return first.t_seconds, (last.step - first.step) / (last.t_seconds - first.t_seconds)

@@ -1,0 +1,112 @@
+"""Which failure is it? One run's diagnosis comes in; whether it is the one we look for goes out.
+
+A failure is known by its leading cause, and a cause that only says "an exception" also by the
+type of the exception. Where a native crash happens may wander, so its place is not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rerail.catalogue import Catalogue, load_catalogue
+from rerail.diagnosis import Diagnosis, diagnose
+from rerail.evidence.run_collect import collect_run
+from rerail.records import BlackBox
+from rerail.store import RunFolder, layout
+from rerail.store.codec import dumps
+
+# A rival of the leading cause that is this likely may as well be the one.
+_CLOSE = 0.25
+_LIKELY = 0.5
+# Damage to memory shows as either, by chance.
+_SAME_DAMAGE = {"native-segfault", "heap-corruption"}
+_SAYS_ONLY_EXCEPTION = {"python-exception"}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What is under investigation."""
+
+    cause: str | None  # None: the catalogue has no name for it
+    kind: str
+    signal: str | None
+    exit_code: int | None
+    exception: str | None
+    summary: str
+    run: str
+
+    def to_json(self) -> dict[str, Any]:
+        return vars(self).copy()
+
+    def is_same_as(self, other: Failure, rivals: dict[str, float]) -> bool:
+        """Whether `other`, whose causes have these probabilities, is this failure again."""
+        if self.cause is None or other.cause is None:
+            return (self.kind, self.signal, self.exit_code) == (
+                other.kind,
+                other.signal,
+                other.exit_code,
+            )
+        if self.cause == other.cause:
+            if self.cause in _SAYS_ONLY_EXCEPTION and self.exception and other.exception:
+                return self.exception == other.exception
+            return True
+        if {self.cause, other.cause} <= _SAME_DAMAGE:
+            return True
+        return rivals.get(self.cause, 0.0) >= _CLOSE
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How one run ended: its failure, if it failed."""
+
+    failure: Failure | None
+    rivals: dict[str, float]
+    causes: Sequence[Any] = ()
+
+
+class Diagnostician:
+    """Reads the ends of runs, with one catalogue for all of them."""
+
+    def __init__(self, catalogue: Catalogue | None = None) -> None:
+        self.catalogue = catalogue or load_catalogue()
+
+    def ending(self, folder: RunFolder, *, keeps: bool = True) -> Ending:
+        info = folder.info()
+        diagnosis = diagnose(collect_run(folder), self.catalogue, info.command)
+        if keeps:
+            self._keep(folder, diagnosis)
+        rivals = {c.cause.id: c.probability for c in diagnosis.candidates}
+        if not _has_failed(diagnosis):
+            return Ending(None, rivals)
+        leading = diagnosis.leading
+        outcome = diagnosis.outcome
+        failure = Failure(
+            cause=leading.cause.id if leading else None,
+            kind=outcome.kind,
+            signal=outcome.signal,
+            exit_code=outcome.exit_code,
+            exception=_exception(folder.boxes()),
+            summary=outcome.summary,
+            run=folder.id,
+        )
+        return Ending(failure, rivals, diagnosis.candidates)
+
+    def _keep(self, folder: RunFolder, diagnosis: Diagnosis) -> None:
+        try:
+            text = dumps(diagnosis.to_json(), indent=1).encode() + b"\n"
+            layout.replace_file(folder.path / layout.DIAGNOSIS, text)
+        except OSError:
+            pass  # it can be made again from the rest
+
+
+def _has_failed(diagnosis: Diagnosis) -> bool:
+    """Also when a wrapper ended with 0 although what it ran had died."""
+    if diagnosis.outcome.kind != "ok":
+        return True
+    return diagnosis.leading is not None and diagnosis.leading.probability >= _LIKELY
+
+
+def _exception(boxes: Sequence[BlackBox]) -> str | None:
+    return next((box.exception_type for box in boxes if box.exception_type), None)

@@ -1,0 +1,110 @@
+"""One trial: the record of a run with changes applied, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from rerail.investigation.changes import Change
+from rerail.investigation.exposure import Distance, Unit
+from rerail.records import BlackBox, ProcessRecord
+from rerail.store import RunFolder
+
+TrialOutcome = Literal[
+    "crashed",  # of the failure under investigation; a hang counts, if that is the failure
+    "finished",  # the command ended well
+    "stopped",  # by rerail, once it had said enough
+    "other",  # died of something else
+    "lost",  # no usable record of it
+]
+
+APPLIED_NOTE = "change applied: "
+
+
+@dataclass(frozen=True)
+class Trial:
+    changes: tuple[str, ...]
+    outcome: TrialOutcome
+    distance: Distance
+    cause: str | None = None
+    run: str = ""
+    reason: str = ""  # why it was run
+    not_applied: tuple[str, ...] = ()  # changes that did not take effect
+    summary: str = ""
+    counts: bool = True
+
+    @property
+    def took_effect(self) -> tuple[str, ...]:
+        return tuple(change for change in self.changes if change not in self.not_applied)
+
+    def exposure(self, unit: Unit) -> float:
+        return self.distance.of(unit, died=self.outcome == "crashed")
+
+    def contract(self, unit: Unit) -> dict[str, Any]:
+        exposure = self.exposure(unit)
+        return {
+            "changes": list(self.changes),
+            "outcome": self.outcome,
+            "exposure": round(exposure, 3) if unit == "seconds" else int(exposure),
+            "unit": unit,
+            "seconds": round(self.distance.seconds, 2),
+            "cause": self.cause,
+            "run": self.run,
+            **({"not_applied": list(self.not_applied)} if self.not_applied else {}),
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        return {**vars(self), "distance": vars(self.distance).copy()}
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Trial:
+        fields = dict(document)
+        fields["distance"] = Distance(**fields["distance"])
+        for name in ("changes", "not_applied"):
+            fields[name] = tuple(fields[name])
+        return cls(**fields)
+
+
+@dataclass
+class Verification:
+    """Which changes of a trial left no trace of having taken effect."""
+
+    boxes: list[BlackBox] = field(default_factory=list)
+    processes: list[ProcessRecord] = field(default_factory=list)
+    libraries: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, folder: RunFolder) -> Verification:
+        libraries = {lib.path for found in folder.libraries().values() for lib in found}
+        libraries |= {lib.path for crash in folder.crashes() for lib in crash.libraries}
+        return cls(folder.boxes(), folder.processes(), libraries)
+
+    def without_effect(self, changes: list[Change], variables: dict[str, str]) -> tuple[str, ...]:
+        return tuple(c.text for c in changes if not self._took_effect(c, variables))
+
+    def _took_effect(self, change: Change, variables: dict[str, str]) -> bool:
+        if change.kind == "own" and change.own.needs_agent:
+            noted = {note for box in self.boxes for note in box.notes}
+            return APPLIED_NOTE + change.text in noted
+        if change.kind == "own" and change.knob == "one-openmp-runtime" and self.libraries:
+            preloaded = variables.get("LD_PRELOAD", "").split(":")
+            return any(path in self.libraries for path in preloaded)
+        if change.kind == "option" and self.processes and self.processes[0].role == "shell":
+            return any(_has_words(p.command, change) for p in self.processes if p.role != "shell")
+        return True
+
+
+def _has_words(command: list[str], change: Change) -> bool:
+    if any(word == f"{change.knob}={change.value}" for word in command):
+        return True
+    wanted = [change.knob, *change.values]
+    return any(command[i : i + len(wanted)] == wanted for i in range(len(command)))
+
+
+def crashed_before(folder: RunFolder, stopped_ns: int) -> bool:
+    """Whether it had failed by itself when it was told to stop."""
+    stopped = (stopped_ns - folder.t0_ns) / 1e9
+    return any(
+        crash.t_seconds is not None and crash.t_seconds < stopped and not crash.was_survived
+        for crash in folder.crashes()
+    )

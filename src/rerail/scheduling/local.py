@@ -1,0 +1,211 @@
+"""Runs tasks on this machine, one after another or several at once.
+
+Several at once get disjoint sets of processors, so that one run does not slow another down more
+than it would be slowed by a smaller machine; and memory is asked for before, not found missing
+afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from rerail.errors import RerailError, UsageError
+from rerail.scheduling.task import NotEnoughMemory, Task
+from rerail.store import liveness
+from rerail.store.folder import RunFolder
+from rerail.store.store import Store
+
+PATIENCE_SECONDS = 5.0  # for a command to end after SIGTERM, before SIGKILL
+_POLL_SECONDS = 0.02
+# What must stay free beside the runs: the machine's own needs, and what a guess is off by.
+_SPARE_SHARE = 0.1
+
+
+class LocalTask:
+    """One recording process and the tree below it."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self._folder: Path | None = None
+        self._words = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the task
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "rerail.scheduling.recording_process"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=self._words,
+            start_new_session=True,  # Ctrl-C is for the one who asked, not for the trials
+        )
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(task.to_text().encode())
+            self._process.stdin.close()
+        except BrokenPipeError:
+            pass  # it says why on its standard error
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def is_over(self) -> bool:
+        return self._process.poll() is not None
+
+    def folder(self) -> Path | None:
+        if self._folder is None:
+            self._folder = find_labelled(Path(self.task.home), self.task.label)
+        return self._folder
+
+    def stop(self) -> None:
+        if not self.is_over():
+            self._send_when_ready(signal.SIGTERM)
+            self._wait(PATIENCE_SECONDS)
+        # A shell that was told to end leaves what it had started behind.
+        self._kill_leftovers()
+        if not self.is_over():
+            self._wait(PATIENCE_SECONDS)
+        if not self.is_over():
+            self._process.kill()
+            self._process.wait()
+
+    def problem(self) -> str | None:
+        if not self.is_over() or self._process.returncode == 0:
+            return None
+        self._words.seek(0)
+        words = self._words.read().decode("utf-8", "replace").strip()
+        return words.splitlines()[-1] if words else f"its recorder ended: {self._process.args!r}"
+
+    def _send_when_ready(self, number: int) -> None:
+        """To the recorder once it has a command to pass it on to: before, it would die of it."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline and not self.is_over():
+            folder = self.folder()
+            if folder is not None and _has_root(folder):
+                break
+            time.sleep(_POLL_SECONDS)
+        try:
+            self._process.send_signal(number)
+        except ProcessLookupError:
+            pass
+
+    def _wait(self, seconds: float) -> None:
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            pass
+
+    def _kill_leftovers(self) -> None:
+        folder = self.folder()
+        if folder is None:
+            return
+        try:
+            processes = RunFolder(folder).processes()
+        except RerailError:
+            return
+        living = [p for p in processes if liveness.has_process(p.pid, p.start_ticks)]
+        for process in living:
+            try:
+                os.kill(process.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < deadline and any(
+            liveness.has_process(p.pid, p.start_ticks) for p in living
+        ):
+            time.sleep(_POLL_SECONDS)
+
+
+class LocalScheduler:
+    def __init__(self, jobs: int = 1) -> None:
+        cores = _own_cores()
+        if jobs > len(cores):
+            raise UsageError(
+                f"--jobs {jobs} is more than the {len(cores)} processors that there are here",
+                f"Runs that share a processor are not comparable. At most: --jobs {len(cores)}",
+            )
+        self.jobs = jobs
+        share = len(cores) // jobs
+        self._shares = [tuple(cores[i * share : (i + 1) * share]) for i in range(jobs)]
+        self._running: dict[int, LocalTask] = {}  # by share of the processors
+
+    def start(self, task: Task) -> LocalTask:
+        self._running = {i: t for i, t in self._running.items() if not t.is_over()}
+        free = next((i for i in range(self.jobs) if i not in self._running), None)
+        if free is None:
+            raise UsageError(f"{self.jobs} runs are under way already")
+        if self.jobs > 1:
+            task = Task(**{**vars(task), "cores": self._shares[free]})
+        running = LocalTask(task)
+        self._running[free] = running
+        return running
+
+    def admit(self, peak_bytes: int) -> None:
+        available = available_bytes()
+        if self.jobs == 1 or available is None:
+            return
+        usable = (1.0 - _SPARE_SHARE) * available
+        if self.jobs * peak_bytes > usable:
+            fits = max(1, int(usable // max(1, peak_bytes)))
+            raise NotEnoughMemory(
+                f"{self.jobs} runs at once need {_in_words(self.jobs * peak_bytes)} of memory;"
+                f" {_in_words(int(usable))} are free",
+                f"At most {fits} fit: --jobs {fits}",
+            )
+
+    def close(self) -> None:
+        for running in self._running.values():
+            running.stop()
+        self._running.clear()
+
+
+def find_labelled(home: Path, label: str) -> Path | None:
+    """The run with this label, looked for among the newest."""
+    for name in reversed(Store(home).ids()[-50:]):
+        folder = RunFolder(home / "runs" / name)
+        try:
+            if folder.info().settings.get("label") == label:
+                return folder.path
+        except RerailError:
+            continue
+    return None
+
+
+def available_bytes() -> int | None:
+    """What runs can still take, by the machine and by the cgroup that we are in."""
+    import psutil
+
+    available = int(psutil.virtual_memory().available)
+    for limit, usage in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        (
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+        ),
+    ):
+        try:
+            left = int(Path(limit).read_text()) - int(Path(usage).read_text())
+        except (OSError, ValueError):
+            continue
+        available = min(available, max(0, left))
+    return available
+
+
+def _own_cores() -> list[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def _has_root(folder: Path) -> bool:
+    try:
+        return RunFolder(folder).info().root_pid is not None
+    except RerailError:
+        return False
+
+
+def _in_words(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"

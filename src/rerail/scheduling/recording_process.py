@@ -1,0 +1,80 @@
+"""A process of its own that records one task: `python -m rerail.scheduling.recording_process`.
+
+In: the task as JSON on standard input. Out: the run in the task's store; exit status 0 once it is
+on record, 3 with a sentence on standard error if the command could not be started. The command
+itself gets no input, and its output goes to the record alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+from rerail.recorder import CommandNotStarted, RunOptions, record
+from rerail.scheduling.task import Task
+from rerail.store.store import Store
+
+NOT_STARTED = 3
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class TaskOptions(RunOptions):
+    """Options whose record also says what the task was for."""
+
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def settings(self) -> dict[str, Any]:
+        return {**RunOptions.settings(self), **self.extra}
+
+
+def main() -> int:
+    task = Task.from_text(sys.stdin.read())
+    _end_with_parent()
+    null = os.open(os.devnull, os.O_RDWR)
+    words = os.dup(2)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    os.set_inheritable(words, False)
+    try:
+        os.chdir(task.cwd)
+        if task.cores and hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, task.cores)
+        record(task.command, Store(task.home), _options(task))
+    except CommandNotStarted as error:
+        os.write(words, error.message.encode("utf-8", "replace"))
+        return NOT_STARTED
+    except OSError as error:
+        os.write(words, str(error).encode("utf-8", "replace"))
+        return NOT_STARTED
+    return 0
+
+
+def _options(task: Task) -> TaskOptions:
+    return TaskOptions(
+        stall_seconds=task.stall_seconds,
+        on_stall="kill",
+        label=task.label,
+        is_quiet=True,
+        environ=dict(task.environ),
+        extra={**task.settings, **({"cores": list(task.cores)} if task.cores else {})},
+    )
+
+
+def _end_with_parent() -> None:
+    """If whoever started this is killed, the command is not to go on unseen."""
+    if sys.platform != "linux":
+        return
+    try:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+    except (OSError, AttributeError):
+        pass
+
+
+if __name__ == "__main__":
+    status = main()
+    os._exit(status)

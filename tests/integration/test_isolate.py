@@ -1,0 +1,159 @@
+"""`rerail isolate` on commands that really die."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DIES = str(Path(__file__).parent.parent / "programs" / "isolate_dies.py")
+
+
+def isolate(
+    home: Path, *arguments: str, seconds: float = 120.0
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "rerail", "isolate", "--home", str(home), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        cwd=home.parent,
+    )
+
+
+def answer(home: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
+    done = isolate(home, "--json", "--max-trials", "40", *arguments)
+    assert done.returncode in (0, 1), done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_the_change_that_removes_the_failure_is_confirmed_and_kept(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    tries = ["--try", "--mode good", "--try", "--colour blue", "--try", "GOOD=1"]
+    status, document = answer(home, *tries, "--", sys.executable, DIES)
+    assert status == 0
+    assert document["schema"] == 1
+    assert document["status"] == "confirmed"
+    assert document["changes"] == ["--mode good"]
+    assert document["confidence"] >= 0.99
+    assert set(document["ruled_out"]) <= {"--colour blue", "GOOD=1"}
+    first = document["trials"][0]
+    assert first["changes"] == [] and first["outcome"] == "crashed"
+    assert first["cause"] == "native-segfault" and first["unit"] == "seconds"
+    runs = sorted(path.name for path in (home / "runs").iterdir())
+    assert runs == sorted(trial["run"] for trial in document["trials"])
+    kept = json.loads((home / "runs" / first["run"] / "investigation.json").read_text())
+    assert kept["changes"] == ["--mode good"]
+    # Asked again, it answers from what it has.
+    _, again = answer(home, *tries, "--", sys.executable, DIES)
+    assert again["trials"] == document["trials"]
+
+
+def test_two_changes_that_are_needed_together(tmp_path: Path) -> None:
+    command = [sys.executable, DIES, "--lives-with", "both"]
+    tries = ["--try", "--mode good", "--try", "--colour blue", "--try", "GOOD=1"]
+    _, document = answer(tmp_path / "home", *tries, "--", *command)
+    assert document["status"] == "confirmed"
+    assert sorted(document["changes"]) == ["--mode good", "GOOD=1"]
+
+
+def test_none_of_these(tmp_path: Path) -> None:
+    command = [sys.executable, DIES, "--lives-with", "nothing"]
+    status, document = answer(
+        tmp_path / "home", "--try", "--mode good", "--try", "--colour blue", "--", *command
+    )
+    assert status == 1
+    assert document["status"] == "none-of-these" and document["changes"] == []
+
+
+def test_a_failure_that_never_comes_is_not_reproduced(tmp_path: Path) -> None:
+    done = isolate(
+        tmp_path / "home",
+        *("--json", "--max-trials", "2", "--try", "--colour blue", "--"),
+        *(sys.executable, DIES, "--lives-with", "always", "--until-seconds", "0"),
+    )
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["status"] == "not-reproduced"
+
+
+def test_a_change_that_the_program_refuses_is_left_out_and_told(tmp_path: Path) -> None:
+    tries = ["--try", "--no-such-option 1", "--try", "GOOD=1"]
+    command = [sys.executable, DIES, "--lives-with", "variable"]
+    _, document = answer(tmp_path / "home", *tries, "--", *command)
+    assert document["status"] == "confirmed" and document["changes"] == ["GOOD=1"]
+    assert "--no-such-option 1" in document["not_applicable"]
+
+
+def test_a_death_inside_a_wrapper_that_ends_well_counts(tmp_path: Path) -> None:
+    script = f"{sys.executable} {DIES} --mode bad; true"
+    _, document = answer(
+        tmp_path / "home", "--try", "--mode good", "--try", "UNRELATED=1", "--", "sh", "-c", script
+    )
+    assert document["status"] == "confirmed" and document["changes"] == ["--mode good"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--", "no-such-command-here"], "no-such-command-here"),
+        (["--try", "--mode good"], "no command"),
+        (["--try", "nonsense", "--", "true"], "not a change"),
+        (["--try", "--mode good", "--", sys.executable, DIES, "--mode", "good"], "already"),
+        (["--budget", "soon", "--", "true"], "not a time"),
+        (["--try", "--a 1", "--try", "--a 2", "--", "true"], "two values"),
+    ],
+)
+def test_wrong_usage_is_a_sentence(tmp_path: Path, arguments: list[str], words: str) -> None:
+    done = isolate(tmp_path / "home", *arguments)
+    assert done.returncode == 2
+    assert words in done.stderr and "Traceback" not in done.stderr
+
+
+def test_ctrl_c_keeps_everything_and_the_same_command_goes_on(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    arguments = ["--try", "--mode good", "--try", "--colour blue", "--", sys.executable, DIES]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "rerail", "isolate", "--home", str(home), "--json", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "trial 3" in line:
+            break
+    os.kill(process.pid, signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    document = json.loads(out)
+    assert document["status"] == "inconclusive" and len(document["trials"]) >= 2
+    _, after = answer(home, *arguments)
+    assert after["status"] == "confirmed" and after["changes"] == ["--mode good"]
+    assert after["trials"][:2] == document["trials"][:2]
+
+
+def test_runs_on_record_count_as_seen(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    subprocess.run(
+        [sys.executable, "-m", "rerail", "run", "--home", str(home), "--", sys.executable, DIES],
+        capture_output=True,
+        timeout=60,
+        cwd=tmp_path,
+    )
+    _, document = answer(home, "--try", "--mode good", "--", sys.executable, DIES)
+    assert len(document["earlier_runs"]) == 1
+    assert document["status"] == "confirmed" and document["changes"] == ["--mode good"]
+
+
+def test_the_list_names_what_applies(tmp_path: Path) -> None:
+    done = isolate(tmp_path / "home", "--list", "--json", "--", sys.executable, DIES)
+    assert done.returncode == 0
+    listed = {change["text"] for change in json.loads(done.stdout)["changes"]}
+    assert {"dataloader-workers=0", "one-openmp-runtime", "malloc-check"} <= listed
