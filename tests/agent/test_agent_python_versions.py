@@ -78,7 +78,7 @@ import concurrent.futures, importlib, inspect, os, signal, sys, threading, trace
 import pickle, faulthandler, importlib.util
 def show(*a): print(*a, flush=True)
 show(inspect.signature(signal.signal), inspect.signature(os._exit))
-show(pickle.loads(pickle.dumps(signal.signal)) is signal.signal, signal.signal.__name__)
+show(pickle.loads(pickle.dumps(os._exit)) is os._exit, repr(os._exit), signal.signal.__name__)
 show(signal.getsignal(signal.SIGSEGV), faulthandler.is_enabled())
 with concurrent.futures.ThreadPoolExecutor(4) as pool: show(sum(pool.map(abs, range(-50, 50))))
 def fails(): raise ValueError("in a thread")

@@ -122,16 +122,47 @@ static void disable(object *parts, enum part which) {
   if (traceback != NULL) python.decref(traceback);
 }
 
+static object *compiler_setter;
+
+/* torch.compile looks at every Python frame below a compiled function, hooks included, and would
+ * compile them and count them. What it offers against that is to put its callback away for the
+ * moment. Returns the callback that was there, NULL without torch. */
+static object *set_compiler(object *callback) {
+  object *before;
+  if (compiler_setter == NULL) return NULL;
+  before = python.call_with(compiler_setter, callback, NULL);
+  if (before == NULL) {
+    python.clear_error();
+    compiler_setter = NULL; /* another torch, another interface: leave it alone */
+  }
+  return before;
+}
+
+RERAIL_EXPORT void rerail_hide_hooks_from(object *setter) {
+  if (!find_python()) return;
+  python.incref(setter);
+  compiler_setter = setter;
+}
+
 /* before(arguments, keywords) and after(arguments, keywords, result); keywords is None when there
  * are none, result is Ellipsis when the call raised. */
 static void call_hook(object *parts, enum part which, object *arguments, object *keywords,
                       object *result) {
   object *hook = python.list_item(parts, which);
-  object *answer;
+  object *answer, *compiler;
   if (hook == python.none) return;
   python.incref(hook);
+  compiler = set_compiler(python.none);
   answer = python.call_with(hook, arguments, keywords != NULL ? keywords : python.none, result,
                             NULL); /* before has no result: NULL ends the list one earlier */
+  if (compiler != NULL) {
+    object *type, *value, *traceback;
+    python.fetch_error(&type, &value, &traceback);
+    object *ours = set_compiler(compiler);
+    if (ours != NULL) python.decref(ours);
+    python.decref(compiler);
+    python.restore_error(type, value, traceback);
+  }
   python.decref(hook);
   if (answer != NULL) {
     python.decref(answer);

@@ -166,6 +166,7 @@ def _watch_the_end(folder):
         say_goodbye(GOODBYE_UNDERSCORE_EXIT)
 
     os._exit = native.wrap(os._exit, before=underscore_exit)
+    sys.modules["posix"]._exit = os._exit  # where a pickle of it looks
     atexit.register(_at_exit)
 
 

@@ -106,10 +106,18 @@ def _hook_item(torch, watched):
     torch.Tensor.item = native.wrap(torch.Tensor.item, after=after, is_method=True)
 
 
-def on_optimizer(optimizer):
+def on_torch(torch):
     """torch's own global step hooks: every optimizer, nothing stored in the user's objects."""
-    compiler = sys.modules["torch.compiler"]
-    is_traced = getattr(compiler, "is_dynamo_compiling", compiler.is_compiling)
+    version = torch.version.__version__.split(".")
+    if (int(version[0]), int(version[1])) < (2, 1):
+        # These run inside the user's step with nobody to catch what they raise.
+        box.note("optimizer steps are not counted under torch older than 2.1")
+        return
+    native.hide_hooks_from(torch._C._dynamo.eval_frame.set_eval_frame)
+    optimizer = sys.modules["torch.optim.optimizer"]
+    is_traced = torch.compiler.is_dynamo_compiling
+    if any(hook.__module__ == __name__ for hook in optimizer._global_optimizer_post_hooks.values()):
+        return  # torch was reloaded, its optimizers were not
 
     # torch.compile may trace into these two; then they must be nothing at all.
     def before_step(optimizer, args, kwargs):
@@ -120,9 +128,6 @@ def on_optimizer(optimizer):
         if not is_traced():
             step_ended()
 
-    if not hasattr(optimizer, "register_optimizer_step_post_hook"):
-        box.note("this torch has no global optimizer hooks: steps are not counted")
-        return
     optimizer.register_optimizer_step_pre_hook(before_step)
     optimizer.register_optimizer_step_post_hook(after_step)
 
@@ -143,4 +148,6 @@ def on_serialization(serialization):
     serialization.load = native.wrap(
         serialization.load, before=before_load, after=after, phase_before=IN_LOADING
     )
-    serialization.save = native.wrap(serialization.save, after=after, phase_before=IN_SAVING)
+    # Inside torch.save, whose own signature has a default that a built-in cannot state.
+    if hasattr(serialization, "_save"):
+        serialization._save = native.wrap(serialization._save, after=after, phase_before=IN_SAVING)

@@ -6,6 +6,7 @@ neither `__spec__`, `__loader__` nor a traceback of a failing import shows anyth
 reload (the step is added anew) and for lazy loaders (they call the same loader later).
 """
 
+import os
 import sys
 
 import rerail_box as box
@@ -17,7 +18,7 @@ HOOKS = {
     "signal": ("rerail_hooks_python", "on_signal"),
     "multiprocessing.util": ("rerail_hooks_python", "on_multiprocessing_util"),
     "torch.autograd": ("rerail_hooks_torch", "on_autograd"),
-    "torch.optim.optimizer": ("rerail_hooks_torch", "on_optimizer"),
+    "torch": ("rerail_hooks_torch", "on_torch"),
     "torch.serialization": ("rerail_hooks_torch", "on_serialization"),
     "torch.utils.data.dataloader": ("rerail_hooks_torch_data", "on_dataloader"),
     "torch.utils.data._utils.signal_handling": ("rerail_hooks_torch_data", "on_signal_handling"),
@@ -91,6 +92,11 @@ def _add_step(loader, name):
 def watch(folder):
     global _folder
     _folder = folder
+    if os.environ.get("RERAIL_CHANGES"):  # a trial of `rerail isolate`
+        try:
+            _hook_module("rerail_changes").start(HOOKS)
+        except Exception as error:
+            box.note_failure("changes are off", error)
     sys.meta_path.insert(0, Finder())
     for name in HOOKS:
         if name in sys.modules:

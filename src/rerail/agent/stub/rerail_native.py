@@ -13,10 +13,11 @@ import rerail_layout as layout
 library = None  # functions that may run without the interpreter's lock
 _make = None
 _function = None
+_hide_hooks_from = None
 
 
 def load(path):
-    global library, _make, _function
+    global library, _make, _function, _hide_hooks_from
     import ctypes
 
     library = ctypes.CDLL(path)
@@ -30,6 +31,9 @@ def load(path):
     _make.argtypes = (thing, thing, text, text, ctypes.c_int, text)
     _function = with_lock.rerail_function
     _function.restype = thing
+    _hide_hooks_from = with_lock.rerail_hide_hooks_from
+    _hide_hooks_from.argtypes = (thing,)
+    _hide_hooks_from.restype = None
 
 
 def view_of(address, size):
@@ -51,6 +55,12 @@ def step_functions():
     words += [layout.PHASES.index("step"), layout.PHASES.index("train")]
     library.rerail_use_words(struct.pack("=9q", *words))
     return _function(0), _function(1), _function(2)
+
+
+def hide_hooks_from(set_frame_callback):
+    """Torch's compiler looks into every frame; `set_frame_callback` puts it away for a moment."""
+    if _hide_hooks_from is not None:
+        _hide_hooks_from(set_frame_callback)
 
 
 # What a wrapped call writes without any Python code: see struct call_plan in counting.h.
