@@ -33,7 +33,7 @@ _MOST_MINI_DEBUG_BYTES = 64 << 20
 _MOST_NESTED = 64  # symbols inside symbols: aliases and labels of hand-written assembly
 
 
-class NotElf(Exception):  # noqa: N818
+class NotElf(Exception):
     """Not a file whose symbols can be read here."""
 
 

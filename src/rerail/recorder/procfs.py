@@ -28,7 +28,7 @@ FILES_PART = 2  # I/O and descriptors
 BOTH_PARTS = STATUS_PART | FILES_PART
 
 
-class ProcessGone(Exception):  # noqa: N818
+class ProcessGone(Exception):
     """The process has ended, or the pid now belongs to another one."""
 
 
