@@ -5,6 +5,7 @@ promises in docs/recorder.md.
 """
 
 from rerail.recorder.launch import CommandNotStarted
-from rerail.recorder.record import Recording, RunOptions, record
+from rerail.recorder.record import record
+from rerail.recorder.recording import Recording, RunOptions
 
 __all__ = ["CommandNotStarted", "Recording", "RunOptions", "record"]

@@ -29,7 +29,7 @@ class Canary:
     @classmethod
     def start(cls) -> Canary:
         """Before the command starts, so that it is younger than us: a signal reaches it first."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = socket.socketpair()
         pid = os.fork()
         if pid == 0:
             try:

@@ -20,6 +20,10 @@ def read(pid: int, name: str, most_bytes: int = 4096) -> bytes | None:
     return _read(f"/proc/{pid}/{name}", most_bytes)
 
 
+def has_proc() -> bool:
+    return read_machine("self/stat") is not None
+
+
 def read_machine(name: str) -> bytes | None:
     """A small file of /proc itself."""
     return _read(f"/proc/{name}", 4096)

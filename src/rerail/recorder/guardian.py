@@ -52,7 +52,7 @@ class Guardian:
 
     @classmethod
     def start(cls, charge: Charge) -> Guardian:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours, theirs = socket.socketpair()
         pid = os.fork()
         if pid == 0:
             try:
@@ -61,7 +61,7 @@ class Guardian:
             finally:
                 os._exit(0)
         theirs.close()
-        ours.settimeout(ANSWER_SECONDS)
+        ours.setblocking(False)
         return cls(pid, ours)
 
     def fileno(self) -> int:
@@ -95,11 +95,22 @@ class Guardian:
             self.is_lost = True
         return self.is_lost
 
+    def listen(self) -> None:
+        """Drop an answer that came too late: it must not be taken for the next one."""
+        try:
+            self._link.recv(1024)
+        except OSError:
+            pass
+
     def _ask(self, message: str) -> None:
         if self.is_lost:
             return
+        self.listen()
         try:
-            self._link.send(message.encode())
+            self._link.send(f"{message}\n".encode())
+            poll = select.poll()
+            poll.register(self._link, select.POLLIN)
+            poll.poll(ANSWER_SECONDS * 1000)
             self._link.recv(16)
         except OSError:  # killed, or stopped by somebody: then it does not answer in time
             self.was_killed()
@@ -116,11 +127,12 @@ class _Guarding:
 
     def run(self) -> None:
         self._settle_in()
+        messages = self._link.makefile("r")
         while True:
-            message = self._link.recv(64).decode()
+            message = messages.readline()
             if not message:
                 return self._take_over()
-            word, _, argument = message.partition(" ")
+            word, _, argument = message.strip().partition(" ")
             if word == "root":
                 self._note_root(int(argument))
             elif word == "close":

@@ -22,7 +22,7 @@ from rerail.recorder.signals import StartingSignals
 SHELL = "/bin/sh"
 
 
-class CommandNotStarted(Exception):  # noqa: N818 - a fact, and its sentence is for the user
+class CommandNotStarted(Exception):
     """The program is not there, or may not be run."""
 
     def __init__(self, message: str, exit_code: int) -> None:

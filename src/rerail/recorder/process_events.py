@@ -13,20 +13,17 @@ import select
 import socket
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rerail.recorder import glance
+from rerail.recorder import connector_filter, glance
+from rerail.recorder.connector_filter import COMM, EVENT_AT, EXEC, EXIT, FORK
 
 _NETLINK_CONNECTOR = 11
 _CN_IDX_PROC = 1
 _LISTEN, _IGNORE = 1, 2
-_FORK, _EXEC, _COMM, _EXIT = 0x1, 0x2, 0x200, 0x80000000
 _SO_RCVBUFFORCE = 33
-_SO_ATTACH_FILTER = 26
 _RECEIVE_BYTES = 8 << 20  # some 10,000 events while the recorder waits for a disk
-_EVENT_AT = 36  # after struct nlmsghdr (16) and struct cn_msg (20): struct proc_event
-_DATA_AT = _EVENT_AT + 16  # after what, cpu and timestamp_ns
 _HEAD = struct.Struct("=IIQ4I")
 
 
@@ -77,13 +74,13 @@ class Connector:
             except OSError:  # ENOBUFS: the machine forks faster than we read
                 self.was_overrun = True
                 continue
-            if size >= _EVENT_AT + _HEAD.size:
-                what, _, at_ns, a, b, c, d = _HEAD.unpack_from(buffer, _EVENT_AT)
-                if what == _FORK and c == d:
+            if size >= EVENT_AT + _HEAD.size:
+                what, _, at_ns, a, b, c, d = _HEAD.unpack_from(buffer, EVENT_AT)
+                if what == FORK and c == d:
                     events.append(Fork(b, c, at_ns))
-                elif what == _EXIT and a == b:
+                elif what == EXIT and a == b:
                     events.append(Exit(a, c, at_ns))
-                elif what == _EXEC or (what == _COMM and a == b):
+                elif what == EXEC or (what == COMM and a == b):
                     events.append(Changed(b))
         return events
 
@@ -102,6 +99,19 @@ def _request(operation: int) -> bytes:
 
 def open_connector(timeout_seconds: float = 0.05) -> Connector | None:
     """Subscribe, and make sure that the kernel answers."""
+    link = _subscribe()
+    if link is None:
+        return None
+    # In a container the request is dropped without a word: only an answer proves it works.
+    poll = select.poll()
+    poll.register(link, select.POLLIN)
+    if not poll.poll(timeout_seconds * 1000):
+        link.close()
+        return None
+    return Connector(link)
+
+
+def _subscribe() -> socket.socket | None:
     if sys.platform != "linux":
         return None
     try:
@@ -114,55 +124,52 @@ def open_connector(timeout_seconds: float = 0.05) -> Connector | None:
             link.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BYTES)
         except OSError:
             link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
-        _attach_filter(link)
+        # Without the filter `read` sees threads, and passes over them: slower, not wrong.
+        connector_filter.attach(link, connector_filter.whole_processes())
         link.setblocking(False)
         link.send(_request(_LISTEN))
-        # In a container the request is dropped without a word: only an answer proves it works.
-        poll = select.poll()
-        poll.register(link, select.POLLIN)
-        if not poll.poll(timeout_seconds * 1000):
-            raise TimeoutError
     except OSError:
         link.close()
         return None
-    return Connector(link)
+    return link
 
 
-def _attach_filter(link: socket.socket) -> None:
-    """Let through acknowledgements and execs; forks, exits and names of whole processes only.
+class Bell:
+    """A second subscription that hears of the tree's own processes alone.
 
-    Classic BPF. Loads are big-endian, so constants are swapped; equal words stay equal.
+    The first one keeps everything, so that nothing is lost that happens before a newcomer is
+    known; this one only says when it is worth looking there. A machine where others start
+    processes all day does not wake the recorder.
     """
-    import ctypes
 
-    load, equal, equal_x, to_x, answer = 0x20, 0x15, 0x1D, 0x07, 0x06
-    none, exec_, comm = (socket.htonl(what) for what in (0, _EXEC, _COMM))
-    exit_, fork = (socket.htonl(what) for what in (_EXIT, _FORK))
-    program = [  # (operation, instructions to skip if true, if false, operand)
-        (load, 0, 0, _EVENT_AT),
-        (equal, 12, 0, none),
-        (equal, 11, 0, exec_),
-        (equal, 2, 0, comm),
-        (equal, 1, 0, exit_),
-        (equal, 4, 9, fork),
-        (load, 0, 0, _DATA_AT),  # an exit or a new name: pid, tgid
-        (to_x, 0, 0, 0),
-        (load, 0, 0, _DATA_AT + 4),
-        (equal_x, 4, 5, 0),
-        (load, 0, 0, _DATA_AT + 8),  # a fork: parent_pid, parent_tgid, child_pid, child_tgid
-        (to_x, 0, 0, 0),
-        (load, 0, 0, _DATA_AT + 12),
-        (equal_x, 0, 1, 0),
-        (answer, 0, 0, 0xFFFF),
-        (answer, 0, 0, 0),
-    ]
-    code = b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
-    kept = ctypes.create_string_buffer(code, len(code))
-    where = struct.pack("@HP", len(program), ctypes.addressof(kept))
-    try:
-        link.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, where)
-    except OSError:
-        pass  # `read` sees threads then, and the tree passes over them: slower, not wrong
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+
+    @classmethod
+    def hang(cls) -> Bell | None:
+        link = _subscribe()
+        return (
+            cls(link)
+            if link is not None and connector_filter.attach(link, connector_filter.only([]))
+            else None
+        )
+
+    def fileno(self) -> int:
+        return self._link.fileno()
+
+    def listen_for(self, pids: Sequence[int]) -> None:
+        connector_filter.attach(self._link, connector_filter.only(pids))
+
+    def silence(self) -> None:
+        """Forget what was heard."""
+        try:
+            while self._link.recv(4096):
+                pass
+        except OSError:
+            pass
+
+    def close(self) -> None:
+        self._link.close()
 
 
 class ProcessScan:

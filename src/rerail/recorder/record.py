@@ -11,11 +11,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rerail.recorder import conclusion, libc
+from rerail.recorder import conclusion, glance, libc
 from rerail.recorder.canary import Canary
 from rerail.recorder.channel import Channel
 from rerail.recorder.descriptors import close_inherited, occupy_closed_descriptors, point_at_null
@@ -26,6 +25,7 @@ from rerail.recorder.keyboard import Keyboard
 from rerail.recorder.launch import CommandNotStarted, Launch, find_program
 from rerail.recorder.loop import Loop
 from rerail.recorder.process_news import ProcessNews
+from rerail.recorder.recording import Recording, RunOptions
 from rerail.recorder.relay import Relay
 from rerail.recorder.senses import SAMPLE_SECONDS, Senses
 from rerail.recorder.signals import SignalInbox
@@ -34,51 +34,12 @@ from rerail.recorder.stdio import Stdio, connect, pass_through
 from rerail.recorder.terminal import survey
 from rerail.recorder.tree import Tree
 from rerail.records import Outcome
+from rerail.store import liveness
 from rerail.store.store import Store
 from rerail.store.writer import RunWriter
 
 GRACE_SECONDS = 0.2  # for descendants that end together with the root
 SLOW_READER_SECONDS = 0.3  # for output that somebody is slow to read; then the guardian goes on
-
-
-@dataclass(frozen=True)
-class RunOptions:
-    """What `rerail run` can be asked for."""
-
-    stall_seconds: float | None = None  # None: from the run's own pace
-    on_stall: str = "report"  # report, kill, or a command
-    use_agent: bool = True
-    preload: bool | None = None  # None: where the interpreter would not load the agent otherwise
-    is_quiet: bool = False
-    label: str | None = None
-    owns_process: bool = False  # the command line: descriptors and streams are nobody else's
-    environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
-
-    def settings(self) -> dict[str, Any]:
-        """What is worth keeping in run.json."""
-        return {
-            "stall_seconds": self.stall_seconds,
-            "on_stall": self.on_stall,
-            "use_agent": self.use_agent,
-            "preload": self.preload,
-            "label": self.label,
-        }
-
-
-@dataclass(frozen=True)
-class Recording:
-    """A finished run."""
-
-    folder: Path
-    outcome: Outcome
-    exit_code: int | None
-    signal_number: int | None
-    missing: list[tuple[str, str]]
-    had_swallowed_death: bool = False  # a descendant died of a fault, and the command ended well
-
-    @property
-    def deserves_explanation(self) -> bool:
-        return self.outcome.kind != "ok" or self.had_swallowed_death
 
 
 def record(command: Sequence[str], store: Store, options: RunOptions | None = None) -> Recording:
@@ -126,9 +87,12 @@ class _Run:
     def _start(self) -> int:
         if not libc.become_subreaper():
             self._miss("orphans", "this system has no subreaper: the ends of orphans are unknown")
+        if not glance.has_proc():
+            self._miss("the tree", "this system has no /proc: only the command itself is followed")
         self._news = ProcessNews(self._loop, self._tree, self._miss)
         added = self._inject()
-        self._canary = self._attempt("canary", Canary.start)
+        if glance.has_proc():
+            self._canary = self._attempt("canary", Canary.start)
         self._guardian = self._attempt("guardian", lambda: Guardian.start(self._charge()))
         for helper in (self._canary, self._guardian):
             if helper is not None:
@@ -153,6 +117,7 @@ class _Run:
         self._tree.on_start = self._senses.note_process
         self._tree.on_end = lambda process: self._senses.process_ended()
         self._tree.add_root(pid, self._command)
+        self._news.follow_tree()
         self._writer.update_info(root_pid=pid)
         self._senses.collect_surroundings(self._command, self._cwd, self._options.environ, added)
         return pid
@@ -181,7 +146,10 @@ class _Run:
         def adopt(has_ended: bool) -> Callable[[bytes, str], None]:
             writer = RunWriter.adopt(self._writer.path)
             if not has_ended:
-                writer.update_info(recorder_pid=os.getpid(), recorder_start_ticks=0)
+                own_pid = os.getpid()
+                writer.update_info(
+                    recorder_pid=own_pid, recorder_start_ticks=liveness.start_ticks(own_pid)
+                )
                 writer.event(
                     "missing",
                     what="recorder",
@@ -323,6 +291,7 @@ class _Run:
 
     def _guardian_spoke(self) -> None:
         assert self._guardian is not None
+        self._guardian.listen()
         if self._guardian.was_killed():
             self._loop.forget(self._guardian.fileno())
             self._miss("guardian", "it was killed; the recorder goes on alone")
@@ -353,17 +322,19 @@ class _Run:
 
     def _let_rest_pass(self) -> None:
         """What is still on its way; and let children that end with the root be seen to end."""
-        now = time.monotonic()
-        grace, slow = now + GRACE_SECONDS, now + SLOW_READER_SECONDS
+        grace = time.monotonic() + GRACE_SECONDS
+        moved, moved_at = self._relay.bytes_total, time.monotonic()
         while True:
-            now = time.monotonic()
             is_idle = self._relay.is_idle()
-            has_living = bool(self._tree.living)
-            if is_idle and (not has_living or now >= grace):
+            now = time.monotonic()
+            if is_idle and (not self._tree.living or now >= grace):
                 return
-            if now >= slow:
+            if self._relay.bytes_total != moved:
+                moved, moved_at = self._relay.bytes_total, now
+            has_successor = self._guardian is not None and not self._guardian.is_lost
+            if has_successor and now >= max(grace, moved_at + SLOW_READER_SECONDS):
                 return
-            self._loop.turn(0.005 if is_idle else 0.02)
+            self._loop.turn(0.005)
 
     def _write_ending(self, ending: Ending) -> Outcome:
         elapsed = self._writer.now()

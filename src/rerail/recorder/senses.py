@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rerail.recorder.errand import Errand
-from rerail.recorder.tree import Process, Tree
+from rerail.recorder.limits import NearLimits
+from rerail.recorder.process import Process
+from rerail.recorder.tree import Tree
 from rerail.store.writer import RunWriter
 
 if TYPE_CHECKING:
@@ -40,9 +42,10 @@ class Senses:
         self._sampler: Any = None
         self._vitals_log: Any = None
         self._kernel: KernelWatch | None = None
+        self._limits = NearLimits()
         self._row: VitalsRow | None = None
         self._maps_due: dict[str, tuple[float, float]] = {}  # key: when, and how long after that
-        self._maps_written: dict[str, Any] = {}
+        self._maps_written: dict[str, int] = {}
         self._surroundings: Errand | None = None
         self._cwd = cwd
         self._has_begun = False
@@ -113,6 +116,8 @@ class Senses:
             if row.process_count:
                 self._row = row
                 self._vitals_log.add(row)
+                for what, used, limit in self._limits.newly_near(row.machine):
+                    self._writer.event("limit-near", what=what, used=used, limit=limit)
         if self._kernel is not None:
             self._kernel.poll()
         self._look_at_maps()
@@ -146,8 +151,9 @@ class Senses:
         from rerail.recorder import libraries
 
         found = libraries.inventory(process.pid)
-        if found and found != self._maps_written.get(process.key):
-            self._maps_written[process.key] = found
+        seen = hash(tuple(library.path for library in found))
+        if found and seen != self._maps_written.get(process.key):
+            self._maps_written[process.key] = seen
             self._writer.write_json(f"maps/{process.key}.json", found)
 
     def close(self) -> None:
@@ -157,6 +163,7 @@ class Senses:
         if self._sampler is not None:
             self._try("vitals", self._sampler.close)
         self._sampler = self._vitals_log = None
+        self._has_begun = True
 
     def finish_kernel(self) -> AfterDeath | None:
         if self._kernel is None:

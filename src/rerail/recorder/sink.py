@@ -78,4 +78,4 @@ def _send(descriptor: int, data: memoryview) -> int:
 
     shared = socket.socket(fileno=os.dup(descriptor))
     with shared:
-        return shared.send(data, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        return shared.send(data, socket.MSG_DONTWAIT | getattr(socket, "MSG_NOSIGNAL", 0))

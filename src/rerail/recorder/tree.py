@@ -11,11 +11,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from rerail.recorder import endings, glance
 from rerail.recorder.endings import Ending
+from rerail.recorder.process import Process
 from rerail.recorder.process_events import Changed, Exit, Fork, ProcessEvent
 from rerail.recorder.procfs import StatFields
 from rerail.recorder.roles import rank_of, role_of
@@ -36,49 +36,6 @@ class EventWriter(Protocol):
 class DescriptorWatch(Protocol):
     def watch(self, descriptor: int, callback: Callable[[], None]) -> None: ...
     def forget(self, descriptor: int) -> None: ...
-
-
-@dataclass
-class Process:
-    pid: int
-    start_ticks: int
-    parent_pid: int
-    started_t: float
-    pidfd: int = -1
-    role: str = "child"
-    name: str = ""
-    command: list[str] = field(default_factory=list)
-    rank: int | None = None
-    is_listed: bool = False
-    told: Ending | None = None  # what the connector said, until something better is known
-    ended_t: float | None = None
-    ending: Ending | None = None
-
-    @property
-    def key(self) -> str:
-        return f"{self.pid}-{self.start_ticks}"
-
-    @property
-    def is_alive(self) -> bool:
-        return self.ending is None
-
-    def record(self) -> ProcessRecord:
-        ending = self.ending or Ending()
-        return ProcessRecord(
-            pid=self.pid,
-            start_ticks=self.start_ticks,
-            parent_pid=self.parent_pid,
-            role=self.role,
-            name=self.name,
-            command=self.command,
-            started_t_seconds=self.started_t,
-            ended_t_seconds=self.ended_t,
-            exit_code=ending.exit_code,
-            signal=ending.signal,
-            dumped_core=ending.dumped_core,
-            ending_source=ending.source,
-            rank=self.rank,
-        )
 
 
 class Tree:
@@ -369,7 +326,7 @@ class Tree:
                 self._watch.forget(process.pidfd)
                 os.close(process.pidfd)
                 process.pidfd = -1
-            if process.is_listed and process.role != "daemon":
+            if process.is_listed and process.role != "helper":  # a helper ends when it notices
                 process.role = "daemon"
                 self._writer.event(
                     "process-changed", pid=process.pid, start=process.start_ticks, role="daemon"

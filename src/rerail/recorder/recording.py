@@ -1,0 +1,50 @@
+"""What a recording is asked for, and what comes of it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rerail.records import Outcome
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What `rerail run` can be asked for."""
+
+    stall_seconds: float | None = None  # None: from the run's own pace
+    on_stall: str = "report"  # report, kill, or a command
+    use_agent: bool = True
+    preload: bool | None = None  # None: where the interpreter would not load the agent otherwise
+    is_quiet: bool = False
+    label: str | None = None
+    owns_process: bool = False  # the command line: descriptors and streams are nobody else's
+    environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+
+    def settings(self) -> dict[str, Any]:
+        """What is worth keeping in run.json."""
+        return {
+            "stall_seconds": self.stall_seconds,
+            "on_stall": self.on_stall,
+            "use_agent": self.use_agent,
+            "preload": self.preload,
+            "label": self.label,
+        }
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A finished run."""
+
+    folder: Path
+    outcome: Outcome
+    exit_code: int | None
+    signal_number: int | None
+    missing: list[tuple[str, str]]
+    had_swallowed_death: bool = False  # a descendant died of a fault, and the command ended well
+
+    @property
+    def deserves_explanation(self) -> bool:
+        return self.outcome.kind != "ok" or self.had_swallowed_death
