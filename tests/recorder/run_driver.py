@@ -132,8 +132,11 @@ class Terminal:
 
     def wait(self) -> int:
         """Read to the end; the exit status as subprocess has it."""
-        while self._read(time.monotonic() + DEADLINE_SECONDS):
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while self._read(deadline):
             pass
+        if time.monotonic() > deadline:
+            raise AssertionError(f"it did not end; seen {self.seen[self._at :]!r}")
         _, status = os.waitpid(self.pid, 0)
         self.pid = 0
         return os.waitstatus_to_exitcode(status)

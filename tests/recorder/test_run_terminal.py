@@ -57,9 +57,8 @@ def test_control_c_interrupts_and_is_recorded_as_a_person_s(tmp_path: Path) -> N
 
 
 def test_control_backslash_quits_with_the_signal(tmp_path: Path) -> None:
-    with Terminal(rerail_run(tmp_path, "cat")) as terminal:
-        terminal.type("x\r")
-        terminal.expect("x\r\nx\r\n")
+    with Terminal(rerail_run(tmp_path, "sh", "-c", "echo ready; exec cat")) as terminal:
+        terminal.expect("ready")
         terminal.type(b"\x1c")
         assert terminal.wait() == -signal.SIGQUIT
 
