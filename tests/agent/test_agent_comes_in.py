@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Ended, Runner, build, library_functions
+from agent_runs import Ended, Runner, build, library_functions
 
 WHAT_A_PROGRAM_SEES = """
 import json, os, signal, sys, threading

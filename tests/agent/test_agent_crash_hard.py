@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
-from conftest import Runner, library_functions
+from agent_runs import Runner, library_functions
 
 LOAD = "import ctypes, os, sys, threading; lib = ctypes.CDLL({library!r})\n"
 

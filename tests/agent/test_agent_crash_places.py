@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
-from conftest import PROGRAMS, Runner, library_functions
+from agent_runs import PROGRAMS, Runner, library_functions
 
 SIGNALS = [
     (signal.SIGSEGV, "write_through_null", "SEGV_MAPERR"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
-from conftest import Runner, library_functions
+from agent_runs import Runner, library_functions
 
 LOAD = "import ctypes, os, signal, faulthandler, sys; lib = ctypes.CDLL({library!r})\n"
 
@@ -118,7 +118,7 @@ def test_user_handler_below_ours_that_aborts(run: Runner, faults: str, tmp_path)
         "static void die(int s) { (void)s; abort(); }\n"
         "void install(void) { signal(SIGSEGV, die); }\n"
     )
-    from conftest import build
+    from agent_runs import build
 
     library = build(tmp_path / "libaborting.so", source, "cc")
     text = f"ctypes.CDLL({library!r}).install(); faulthandler.disable(); lib.fault(11)"

@@ -13,6 +13,7 @@ from tqdm import tqdm
 parser = argparse.ArgumentParser()
 parser.add_argument("--workers", type=int, default=0)
 parser.add_argument("--method", default="fork")
+parser.add_argument("--epochs", type=int, default=3)
 parser.add_argument("--accumulate", type=int, default=1)
 parser.add_argument("--fault", help="a library whose fault() a worker calls")
 options = parser.parse_args()
@@ -60,7 +61,7 @@ def main():
         num_workers=options.workers,
         multiprocessing_context=context,
     )
-    for epoch in range(3):
+    for epoch in range(options.epochs):
         bar = tqdm(loader, desc=f"epoch {epoch}", file=sys.stderr)
         for number, (x, y) in enumerate(bar, 1):
             loss = torch.nn.functional.mse_loss(model(x), y)

@@ -70,6 +70,7 @@ def read_crash(path: Path, t0_ns: int) -> Crash | None:
         text = path.read_bytes().decode("utf-8", "replace")
     except OSError:
         return None
+    text = text[: text.rfind("\n") + 1]  # a line that was begun is not a line
     block = _one_that_ended_it(_blocks(text))
     if block is None or len(block.fields.get("signal", [])) < 2:
         return None
