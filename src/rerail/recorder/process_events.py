@@ -15,6 +15,7 @@ import struct
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from rerail.recorder import connector_filter, glance
 from rerail.recorder.connector_filter import COMM, EVENT_AT, EXEC, EXIT, FORK
@@ -97,6 +98,9 @@ def _request(operation: int) -> bytes:
     return struct.pack("=IHHII", 16 + len(body), 3, 0, 0, os.getpid()) + body
 
 
+_FIRST_PID_NAMESPACE = 0xEFFFFFFC  # PROC_PID_INIT_INO of the kernel: fixed since Linux 3.8
+
+
 def open_connector(timeout_seconds: float = 0.05) -> Connector | None:
     """Subscribe, and make sure that the kernel answers."""
     link = _subscribe()
@@ -111,8 +115,19 @@ def open_connector(timeout_seconds: float = 0.05) -> Connector | None:
     return Connector(link)
 
 
+def _sees_the_machine_s_pids() -> bool:
+    """The connector speaks of pids as the first namespace counts them: elsewhere they are wrong.
+
+    Within a namespace our request is dropped, but the news that somebody else asked for arrives.
+    """
+    try:
+        return Path("/proc/self/ns/pid").stat().st_ino == _FIRST_PID_NAMESPACE
+    except OSError:
+        return False
+
+
 def _subscribe() -> socket.socket | None:
-    if sys.platform != "linux":
+    if sys.platform != "linux" or not _sees_the_machine_s_pids():
         return None
     try:
         link = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _NETLINK_CONNECTOR)
