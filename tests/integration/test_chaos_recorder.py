@@ -21,6 +21,8 @@ from run_driver import (
     Finished,
     is_alive,
     python,
+    read_line,
+    read_rest,
     rerail_run,
     run_recorded,
     wait_until,
@@ -33,9 +35,9 @@ NUMBERS = [sys.executable, str(PROGRAMS / "run_print_numbers.py")]
 
 def start(home: Path, *command: str) -> tuple[subprocess.Popen[bytes], RunFolder]:
     started = subprocess.Popen(
-        rerail_run(home, *command), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        rerail_run(home, *command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0
     )
-    assert started.stdout is not None and started.stdout.readline() == b"up\n"
+    assert read_line(started) == b"up\n"
     return started, Store(home).resolve("last")
 
 
@@ -60,7 +62,7 @@ def test_a_killed_recorder_loses_no_byte_and_the_ending_is_recorded(
     started.stdin.flush()
     first = started.stdout.read(1000)
     os.kill(started.pid, signal.SIGKILL)
-    rest = started.stdout.read()
+    rest = read_rest(started)
     assert started.wait(DEADLINE_SECONDS) == -signal.SIGKILL
     assert first + rest == numbers(20000)
     wait_until(lambda: folder.info().outcome is not None, "the guardian to close the run")
@@ -121,8 +123,9 @@ def test_the_whole_group_killed_is_still_recorded(tmp_path: Path) -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         process_group=0,
+        bufsize=0,
     )
-    assert started.stdout is not None and started.stdout.readline() == b"up\n"
+    assert read_line(started) == b"up\n"
     folder = Store(tmp_path).resolve("last")
     root = folder.info().root_pid
     assert root is not None
@@ -141,11 +144,11 @@ def test_random_processes_of_the_tree_are_killed(tmp_path: Path) -> None:
         rerail_run(tmp_path, *command, options=["--no-agent"]),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
+        bufsize=0,
     )
-    assert started.stdout is not None
     killed = []
     for _ in range(6):
-        workers = [int(word) for word in started.stdout.readline().split()]
+        workers = [int(word) for word in read_line(started).split()]
         victim = chance.choice(workers)
         os.kill(victim, signal.SIGKILL)
         killed.append(victim)
@@ -247,7 +250,7 @@ def test_the_recorder_is_killed_at_two_hundred_random_moments(tmp_path: Path) ->
         started.stdin.flush()
         time.sleep(chance.uniform(0, 0.05))
         started.kill()
-        out = started.stdout.read()
+        out = read_rest(started)
         started.wait()
         assert out == numbers(3000), attempt
         wait_until(lambda folder=folder: folder.info().outcome is not None, "the record's end")

@@ -78,6 +78,37 @@ def wait_until(condition: Callable[[], Any], what: str, seconds: float = DEADLIN
     raise AssertionError(f"waited {seconds} s for {what}")
 
 
+def read_line(process: subprocess.Popen[bytes], seconds: float = DEADLINE_SECONDS) -> bytes:
+    """One line of its standard output, within the deadline. Start it with `bufsize=0`."""
+    assert process.stdout is not None
+    deadline = time.monotonic() + seconds
+    line = b""
+    while not line.endswith(b"\n"):
+        left = max(deadline - time.monotonic(), 0)
+        ready, _, _ = select.select([process.stdout], [], [], left)
+        assert ready, f"no line within {seconds} s, only {line!r}; {process.args}"
+        byte = os.read(process.stdout.fileno(), 1)
+        if not byte:
+            break
+        line += byte
+    return line
+
+
+def read_rest(process: subprocess.Popen[bytes], seconds: float = DEADLINE_SECONDS) -> bytes:
+    """Everything up to the end of its standard output, within the deadline."""
+    assert process.stdout is not None
+    deadline = time.monotonic() + seconds
+    read = []
+    while True:
+        left = max(deadline - time.monotonic(), 0)
+        ready, _, _ = select.select([process.stdout], [], [], left)
+        assert ready, f"its output does not end within {seconds} s; {process.args}"
+        data = os.read(process.stdout.fileno(), 65536)
+        if not data:
+            return b"".join(read)
+        read.append(data)
+
+
 def is_alive(pid: int) -> bool:
     try:
         text = Path(f"/proc/{pid}/stat").read_bytes()

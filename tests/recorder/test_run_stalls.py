@@ -16,11 +16,11 @@ def actions(done: Finished) -> list[str]:
 
 
 def test_a_silent_run_is_recorded_with_stacks_and_goes_on(tmp_path: Path) -> None:
-    done = run_recorded(tmp_path, *STUCK, "4", options=["--stall", "1"])
+    done = run_recorded(tmp_path, *STUCK, "10", options=["--stall", "2"])
     assert (done.status, done.stdout) == (0, b"begun\ndone\n")
     assert actions(done) == ["report"]
     (stall,) = done.folder.stalls()
-    assert 1 <= stall.silent_seconds < 4 and stall.threshold_seconds == 1
+    assert 2 <= stall.silent_seconds < 10 and stall.threshold_seconds == 2
     functions = {
         frame.function
         for threads in stall.stacks.values()

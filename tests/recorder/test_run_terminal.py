@@ -18,6 +18,7 @@ from run_driver import (
     Terminal,
     is_alive,
     python,
+    read_line,
     rerail_run,
     wait_until,
 )
@@ -210,9 +211,12 @@ def test_a_killed_recorder_leaves_the_terminal_usable(shell: Terminal, tmp_path:
 def test_it_stops_with_its_job_when_asked_from_outside(tmp_path: Path) -> None:
     code = "import time\nprint('up', flush=True)\nfor n in range(600): time.sleep(0.1)"
     command = subprocess.Popen(
-        rerail_run(tmp_path, *python(code)), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
+        rerail_run(tmp_path, *python(code)),
+        stdout=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        bufsize=0,
     )
-    assert command.stdout is not None and command.stdout.readline() == b"up\n"
+    assert read_line(command) == b"up\n"
     root = last_run(tmp_path).info().root_pid
     assert root is not None
     command.send_signal(signal.SIGTSTP)

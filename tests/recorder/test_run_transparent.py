@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from run_driver import DEADLINE_SECONDS, PROGRAMS, python, rerail_run, run_recorded
+from run_driver import (
+    DEADLINE_SECONDS,
+    PROGRAMS,
+    python,
+    read_line,
+    read_rest,
+    rerail_run,
+    run_recorded,
+)
 
 SHOW_SURROUNDINGS = str(PROGRAMS / "run_show_surroundings.py")
 
@@ -70,10 +78,13 @@ def test_a_command_that_never_writes_learns_that_its_reader_is_gone(tmp_path: Pa
         "sys.exit(9 if poll.poll(20000) else 1)",
     )
     command = subprocess.Popen(
-        rerail_run(tmp_path, *python(*code)), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
+        rerail_run(tmp_path, *python(*code)),
+        stdout=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        bufsize=0,
     )
     assert command.stdout is not None
-    assert command.stdout.readline() == b"up\n"
+    assert read_line(command) == b"up\n"
     command.stdout.close()
     assert command.wait(DEADLINE_SECONDS) == 9
 
@@ -178,10 +189,12 @@ def test_a_pipe_that_the_command_closes_is_not_kept_open_by_us(tmp_path: Path) -
 def test_standard_output_that_the_command_closes_ends_for_its_reader(tmp_path: Path) -> None:
     code = "import os, sys; os.write(1, b'all'); os.close(1); sys.stdin.read()"
     command = subprocess.Popen(
-        rerail_run(tmp_path, *python(code)), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        rerail_run(tmp_path, *python(code)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        bufsize=0,
     )
-    assert command.stdout is not None
-    assert command.stdout.read() == b"all"
+    assert read_rest(command) == b"all"
     assert command.poll() is None
     command.communicate(timeout=DEADLINE_SECONDS)
     assert command.returncode == 0

@@ -15,6 +15,8 @@ from run_driver import (
     Finished,
     is_alive,
     python,
+    read_line,
+    read_rest,
     rerail_run,
     run_recorded,
     wait_until,
@@ -77,15 +79,16 @@ def test_a_daemon_does_not_hold_the_run_and_is_not_hurt(tmp_path: Path) -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        bufsize=0,
     )
-    assert command.stdout is not None and command.stdin is not None
-    words = command.stdout.readline().split()
+    assert command.stdin is not None
+    words = read_line(command).split()
     assert command.wait(DEADLINE_SECONDS) == 0, "the run ends with its root"
     pid = int(words[-1])
     assert is_alive(pid)
     command.stdin.write(b"\n")
     command.stdin.close()
-    assert command.stdout.read() == b"daemon still prints\n", "the guardian carries it"
+    assert read_rest(command) == b"daemon still prints\n", "the guardian carries it"
     wait_until(note.exists, "the daemon to finish")
     done = Finished(0, b"", b"", tmp_path / "home")
     assert {process.pid: process.role for process in done.processes()}[pid] == "daemon"
@@ -143,7 +146,7 @@ def test_thousands_of_short_lives_are_counted_and_the_dead_are_listed(tmp_path: 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a pid namespace here")
 def test_without_the_connector_the_tree_is_found_by_scanning(tmp_path: Path) -> None:
     """In a container, or as an ordinary user, the kernel sends no news: later, but the same."""
-    script = "sh -c 'sleep 0.5; kill -11 $$'; sleep 0.5; exec sleep 1.5"
+    script = "sh -c 'sleep 2; kill -11 $$'; sleep 1; exec sleep 5"
     command = rerail_run(tmp_path, "sh", "-c", script, options=["--no-agent"])
     done = subprocess.run(
         ["unshare", "--fork", "--pid", "--mount-proc", *command],

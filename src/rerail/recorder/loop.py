@@ -28,16 +28,14 @@ class Loop:
         self._selector = selectors.DefaultSelector()
         self._on_failure = on_failure
         self._timers: list[Timer] = []
+        self._failures: dict[int, int] = {}
         self._is_running = False
-        self.before_waiting: Callable[[], None] = lambda: None
 
     def watch(self, descriptor: int, callback: Callable[[], None], *, write: bool = False) -> None:
         """Call back whenever the descriptor is readable (or writable)."""
         event = selectors.EVENT_WRITE if write else selectors.EVENT_READ
-        try:
-            self._selector.register(descriptor, event, callback)
-        except KeyError:
-            self._selector.modify(descriptor, event, callback)
+        self.forget(descriptor)  # also where a closed one had the same number
+        self._selector.register(descriptor, event, callback)
 
     def forget(self, descriptor: int) -> None:
         try:
@@ -78,9 +76,9 @@ class Loop:
             if self._selector.get_map().get(key.fd) is key:
                 try:
                     key.data()
+                    self._failures.pop(key.fd, None)
                 except Exception as error:
-                    self._on_failure(f"descriptor {key.fd}", error)
-                    self.forget(key.fd)
+                    self._note_failure(key.fd, error)
         now = time.monotonic()
         for timer in [timer for timer in self._timers if timer.due <= now]:
             try:
@@ -94,6 +92,14 @@ class Loop:
                     self.drop(timer)
             # From now on, not from when it was due: after a pause there is nothing to catch up.
             timer.due = max(timer.due + timer.interval_seconds, time.monotonic())
+
+    def _note_failure(self, descriptor: int, error: Exception) -> None:
+        """One failure is an accident; a callback that always fails would only burn CPU time."""
+        self._failures[descriptor] = self._failures.get(descriptor, 0) + 1
+        if self._failures[descriptor] == 1:
+            self._on_failure(f"descriptor {descriptor}", error)
+        if self._failures[descriptor] >= MOST_FAILURES:
+            self.forget(descriptor)
 
     def close(self) -> None:
         self._selector.close()

@@ -237,6 +237,7 @@ class _Run:
         self._relay.drop_broken()
         if self._keyboard is not None:
             self._keyboard.attend()
+        self._read_signals()  # whatever became of the descriptor's watch: nothing waits for ever
         self._check_root()
 
     def _read_signals(self) -> None:
@@ -351,7 +352,7 @@ class _Run:
         # Of a command that ended well within a moment nobody will ask for its surroundings.
         self._senses.finish_surroundings(0.0 if outcome.kind == "ok" else 0.5)
         if self._stalling is not None:
-            self._stalling.close()
+            self._stalling.close(self._relay.bytes_total, self._senses.cpu_seconds)
         self._writer.finish(outcome, elapsed)
         return outcome
 

@@ -61,12 +61,16 @@ class Stalling:
         if self._kill_at is not None and time.monotonic() >= self._kill_at:
             self._kill_at = None
             self._signal_all(signal.SIGKILL)
+        stalled = self._observe(output_bytes, cpu_seconds)
+        if stalled is not None:
+            self._begin(stalled)
+
+    def _observe(self, output_bytes: int, cpu_seconds: float) -> Stalled | None:
         steps = self._counters.total()
         stalled = self._watch.observe(self._writer.now(), steps, output_bytes, cpu_seconds)
         if self._watch.over is not None:
             self._writer.event("stall-over", silent_seconds=round(self._watch.over, 3))
-        if stalled is not None:
-            self._begin(stalled)
+        return stalled
 
     def _begin(self, stalled: Stalled) -> None:
         t = round(self._writer.now(), 3)
@@ -140,7 +144,9 @@ class Stalling:
         except OSError:
             pass
 
-    def close(self) -> None:
+    def close(self, output_bytes: int, cpu_seconds: float) -> None:
+        """The run is over; its last words may have ended a stall."""
+        self._observe(output_bytes, cpu_seconds)
         if self._errand is not None:
             self._errand.cancel()
             self._errand = None
