@@ -123,7 +123,8 @@ class SentenceEmbedder:
             ) from None
         self._name, self._dimension = model, dimension
         self._model = SentenceTransformer(model, device="cpu")
-        width = self._model.get_sentence_embedding_dimension()
+        renamed = getattr(self._model, "get_embedding_dimension", None)  # from release 6 on
+        width = (renamed or self._model.get_sentence_embedding_dimension)()
         if width != dimension:
             raise TwotowerError(
                 f"{model} makes vectors of width {width}; say so with --dimension {width}"

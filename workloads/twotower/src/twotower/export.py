@@ -65,7 +65,7 @@ def _write_onnx(tower: QueryTower, out: Path, dimension: int) -> Callable[[Tenso
             f"ONNX export needs {error.name}: pip install onnx onnxruntime\n"
             f"TorchScript needs nothing: twotower export RUN {out.with_suffix('.pt').name}"
         ) from None
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), torch.no_grad():  # with gradients it would take its own GRU
         warnings.simplefilter("ignore")
         torch.onnx.export(
             tower,
