@@ -1,6 +1,6 @@
 """Training throughput of twotower beside a straightforward script: prints the ratio, at least 1.3.
 
-    .venv/bin/python -m benchmarks.twotower_training [--rounds 3] [--steps 3]
+    .venv/bin/python -m benchmarks.twotower_training [--rounds 3] [--steps 3] [--threads 2]
 
 Same model, batch, data, first weights and order; the losses have to agree. The sequences have the
 incident's length (100) and the memory bank is full from the start (50,000), as it is after the
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -30,8 +31,10 @@ def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=2, help="of both sides")
     parser.add_argument("--ours", nargs=4, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = str(args.threads)
     if args.ours:
         folder, batch_size, accum, steps = args.ours
         print(json.dumps(train_ours(Path(folder), int(batch_size), int(accum), int(steps))))
