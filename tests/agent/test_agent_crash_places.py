@@ -96,3 +96,12 @@ def test_signal_from_outside_names_its_sender(run: Runner) -> None:
 
     assert ended.status == -signal.SIGSEGV
     assert (ended.crash.code, ended.crash.sender_pid) == ("SI_USER", ended.box.pid)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["main", "native-thread", "fork-worker", "spawn-worker"])
+def test_no_record_is_lost_in_many_crashes(run: Runner, faults: str, place: str) -> None:
+    for number in [signal.SIGSEGV, signal.SIGABRT] * 25:
+        ended = run([str(PROGRAMS / "agent_die.py"), faults, str(int(number)), place])
+        assert ended.crash.signal == number.name
+        assert ended.crash.is_complete and library_functions(ended.crash, faults)[1] == "fault"

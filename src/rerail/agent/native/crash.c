@@ -22,9 +22,14 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <ucontext.h>
 #include <unistd.h>
 #include <unwind.h>
+
+#ifdef __APPLE__
+#include <sys/ucontext.h> /* the other one is deprecated there */
+#else
+#include <ucontext.h>
+#endif
 
 #define FIRST_FRAMES 192
 #define LAST_FRAMES 64
@@ -216,7 +221,10 @@ static void put_maps(void) {
   static const char cxx[] = "libstdc++.so";
   ssize_t length;
   int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return;
+  if (fd < 0) {
+    text_put(&out, "note no memory map on this system\n");
+    return;
+  }
   text_put(&out, "maps\n");
   text_flush(&out);
   while ((length = read(fd, map_bytes, sizeof map_bytes)) > 0 || (length < 0 && errno == EINTR)) {
@@ -590,9 +598,28 @@ static void notice_survival(void) {
   atomic_store(&owner, 0);
 }
 
+static void (*stacks_dump)(int);
+
+RERAIL_EXPORT void rerail_stacks_answer_to(int sig) {
+  struct sigaction now;
+  if (agent_box == NULL || sigaction(sig, NULL, &now) != 0) return;
+  stacks_dump = now.sa_handler;
+  agent_box->stacks_signal = sig;
+}
+
+/* A program that wants this signal for itself must not be sent it by a recorder. */
+static void check_stacks_signal(void) {
+  struct sigaction now;
+  int sig = (int)agent_box->stacks_signal;
+  if (sig > 0 && (sigaction(sig, NULL, &now) != 0 || now.sa_handler != stacks_dump)) {
+    agent_box->stacks_signal = 0;
+  }
+}
+
 RERAIL_EXPORT int rerail_keep_place(void) {
   if (agent_box == NULL) return 0;
   notice_survival();
+  check_stacks_signal();
   for (int i = 0; i < FATAL_COUNT; i++) take_place(i);
   thread_give_stack();
   agent_box->handler_installed = count_places();

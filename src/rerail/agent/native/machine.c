@@ -2,10 +2,6 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#ifdef __APPLE__
-#define _XOPEN_SOURCE 700
-#define _DARWIN_C_SOURCE
-#endif
 #include "machine.h"
 
 #include <errno.h>
@@ -13,8 +9,13 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
-#include <ucontext.h>
 #include <unistd.h>
+
+#ifdef __APPLE__
+#include <sys/ucontext.h> /* the other one is deprecated there */
+#else
+#include <ucontext.h>
+#endif
 
 #ifdef __linux__
 #include <sys/prctl.h>

@@ -18,34 +18,30 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Looked for from the top: programs that use real-time signals count up from SIGRTMIN. */
-static int find_free_signal(int below) {
-#ifdef SIGRTMAX
-  struct sigaction now;
-  for (int sig = below; sig > SIGRTMIN + 1; sig--) {
-    if (sigaction(sig, NULL, &now) == 0 && !(now.sa_flags & SA_SIGINFO) &&
-        now.sa_handler == SIG_DFL) {
-      return sig;
-    }
-  }
-#else
-  (void)below;
-#endif
-  return 0;
-}
-
 static int free_signals[3]; /* stacks, Python frames of a crash, deadline */
 
+static int is_free(int sig) {
+  struct sigaction now;
+  return sigaction(sig, NULL, &now) == 0 && !(now.sa_flags & SA_SIGINFO) &&
+         now.sa_handler == SIG_DFL;
+}
+
 static void choose_signals(void) {
+  int found = 0;
 #ifdef SIGRTMAX
-  int below = SIGRTMAX - 4;
-  for (int i = 0; i < 3; i++) {
-    free_signals[i] = find_free_signal(below);
-    if (free_signals[i] == 0) break;
-    below = free_signals[i] - 1;
+  /* From the top: programs that use real-time signals count up from SIGRTMIN, and valgrind and
+   * some profilers keep the last few. */
+  for (int sig = SIGRTMAX - 4; sig > SIGRTMIN + 1 && found < 3; sig--) {
+    if (is_free(sig)) free_signals[found++] = sig;
+  }
+#else
+  /* No real-time signals: two that hardly anybody uses, and no deadline. */
+  static const int unused[] = {SIGINFO, SIGEMT};
+  for (int i = 0; i < 2; i++) {
+    if (is_free(unused[i])) free_signals[found++] = unused[i];
   }
 #endif
-  if (free_signals[2] == 0) agent_box->trouble |= TROUBLE_NO_FREE_SIGNAL;
+  if (found < 2) agent_box->trouble |= TROUBLE_NO_FREE_SIGNAL;
   agent_deadline_signal = free_signals[2];
 }
 
@@ -65,10 +61,6 @@ RERAIL_EXPORT int rerail_free_signal(int which) {
 }
 RERAIL_EXPORT void rerail_thread_enter(void) { thread_give_stack(); }
 
-RERAIL_EXPORT void rerail_stacks_answer_to(int sig) {
-  if (agent_box != NULL) agent_box->stacks_signal = sig;
-}
-
 RERAIL_EXPORT void rerail_goodbye(int how) {
   if (agent_box == NULL || agent_pid != (int)getpid()) return;
   agent_box->thread_count = count_threads();
@@ -81,10 +73,9 @@ __attribute__((destructor)) static void say_goodbye_at_exit(void) {
 
 /* ---- preloaded ------------------------------------------------------------------------------ */
 
-static int is_preloaded;
-
 #ifdef __linux__
 
+static int is_preloaded;
 static int (*run_string)(const char *);
 static char bootstrap[4096];
 
