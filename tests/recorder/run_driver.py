@@ -40,7 +40,8 @@ class Finished:
         return [event for event in self.folder.events() if event.kind == kind]
 
     def processes(self) -> list[ProcessRecord]:
-        return list(self.folder.processes())
+        """In order of their start; the record has them as they became known."""
+        return sorted(self.folder.processes(), key=lambda process: process.started_t_seconds)
 
 
 def rerail_run(home: Path, *command: str, options: Sequence[str] = ()) -> list[str]:

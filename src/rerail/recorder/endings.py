@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import struct
 import sys
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rerail.recorder import glance
 from rerail.recorder.signals import signal_name
@@ -21,8 +21,7 @@ _EXIT_CODE_AT = 60  # the last field of the first 64 bytes
 _CORE_FLAG = 0x80
 
 
-@dataclass(frozen=True)
-class Ending:
+class Ending(NamedTuple):
     """An exit code or a signal; neither where nobody told."""
 
     exit_code: int | None = None

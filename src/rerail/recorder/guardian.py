@@ -18,7 +18,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rerail.recorder import endings, libc
 from rerail.recorder.channel import Channel, Keep
@@ -31,8 +31,7 @@ from rerail.recorder.stdio import Stdio
 ANSWER_SECONDS = 0.25
 
 
-@dataclass(frozen=True)
-class Charge:
+class Charge(NamedTuple):
     """What the guardian guards."""
 
     stdio: Stdio

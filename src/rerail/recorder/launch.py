@@ -14,8 +14,8 @@ import os
 import struct
 import termios
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from rerail.recorder.signals import StartingSignals
 
@@ -31,8 +31,7 @@ class CommandNotStarted(Exception):
         self.exit_code = exit_code
 
 
-@dataclass(frozen=True)
-class Launch:
+class Launch(NamedTuple):
     """Everything that one start needs."""
 
     command: Sequence[str]

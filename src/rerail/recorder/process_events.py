@@ -14,8 +14,8 @@ import socket
 import struct
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from rerail.recorder import connector_filter, glance
 from rerail.recorder.connector_filter import COMM, EVENT_AT, EXEC, EXIT, FORK
@@ -28,22 +28,19 @@ _RECEIVE_BYTES = 8 << 20  # some 10,000 events while the recorder waits for a di
 _HEAD = struct.Struct("=IIQ4I")
 
 
-@dataclass(frozen=True)
-class Fork:
+class Fork(NamedTuple):
     parent: int
     pid: int
     monotonic_ns: int
 
 
-@dataclass(frozen=True)
-class Changed:
+class Changed(NamedTuple):
     """It runs another program now, or has given itself another name."""
 
     pid: int
 
 
-@dataclass(frozen=True)
-class Exit:
+class Exit(NamedTuple):
     pid: int
     status: int
     monotonic_ns: int

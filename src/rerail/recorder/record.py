@@ -106,6 +106,7 @@ class _Run:
             self._inbox.starting,
             has_own_terminal=self._stdio.is_interactive,
         )
+        started_t = self._writer.now()
         pid = launch.start()
         self._stdio.close_inner_ends()
         if self._options.owns_process:
@@ -116,7 +117,7 @@ class _Run:
             self._guardian.note_root(pid)
         self._tree.on_start = self._senses.note_process
         self._tree.on_end = lambda process: self._senses.process_ended()
-        self._tree.add_root(pid, self._command)
+        self._tree.add_root(pid, self._command, started_t)
         self._news.follow_tree()
         self._writer.update_info(root_pid=pid)
         self._senses.collect_surroundings(self._command, self._cwd, self._options.environ, added)

@@ -14,9 +14,9 @@ import signal
 import struct
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 from rerail.recorder.libc import open_signalfd
 
@@ -49,8 +49,7 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-@dataclass(frozen=True)
-class Received:
+class Received(NamedTuple):
     """One signal; who sent it is known where the kernel tells."""
 
     number: int

@@ -14,16 +14,14 @@ import os
 import signal
 import struct
 import termios
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from rerail.recorder import glance
 
 STREAMS = ("stdin", "stdout", "stderr")
 
 
-@dataclass(frozen=True)
-class StandardStreams:
+class StandardStreams(NamedTuple):
     """What the three descriptors are, before anything is changed."""
 
     is_terminal: tuple[bool, bool, bool]

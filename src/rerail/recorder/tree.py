@@ -63,10 +63,10 @@ class Tree:
         self.on_start: Callable[[Process], None] = lambda process: None
         self.on_end: Callable[[Process], None] = lambda process: None
 
-    def add_root(self, pid: int, command: Sequence[str]) -> Process:
+    def add_root(self, pid: int, command: Sequence[str], t: float) -> Process:
         """The command itself; in the middle of its exec /proc shows no command line."""
         self._root_command = list(command)
-        self.root = self._add(pid, self._own_pid, self._writer.now(), is_root=True)
+        self.root = self._add(pid, self._own_pid, t, is_root=True)
         return self.root
 
     @property
