@@ -215,7 +215,7 @@ class _Run:
             sampling.interval_seconds = self._senses.tick()
 
         sampling.callback = sample
-        loop.every(0.1, "tree", self._tick, first=0.05)
+        loop.every(SAMPLE_SECONDS, "tree", self._tick, first=0.02)  # one wake-up for both
         pace = min(1.0, (self._options.stall_seconds or 4.0) / 4)
         loop.every(pace, "stall watch", self._look_for_stall, first=pace)
 

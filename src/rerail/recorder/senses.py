@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 SAMPLE_SECONDS = 0.1
 # Whatever the machine: sampling may use this share of one core, and is done less often past it.
-MOST_CPU_SHARE = 0.005
+MOST_CPU_SHARE = 0.006
 FIRST_MAPS_SECONDS = 0.5
 LONGEST_MAPS_SECONDS = 60.0
 SURROUNDINGS_SECONDS = 60.0

@@ -1,0 +1,115 @@
+"""What a process is, from what can be seen of it; and which limits come near."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rerail.recorder.conclusion import in_words
+from rerail.recorder.limits import NearLimits
+from rerail.recorder.roles import rank_of, role_of
+
+PYTHON = ["python", "train.py"]
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "settings", "role"),
+    [
+        (PYTHON, "python", {"is_root": True, "parent_role": None}, "main"),
+        (["bash", "-c", "x"], "bash", {"is_root": True, "parent_role": None}, "shell"),
+        (["-zsh"], "zsh", {"is_root": True, "parent_role": None}, "shell"),
+        (PYTHON, "python", {"is_root": False, "parent_role": "shell"}, "main"),
+        (["nvidia-smi"], "nvidia-smi", {"is_root": False, "parent_role": "shell"}, "child"),
+        (["/b/torchrun", "t.py"], "torchrun", {"is_root": True, "parent_role": None}, "launcher"),
+        (
+            ["python3.11", "/venv/bin/torchrun", "t.py"],
+            "python3.11",
+            {"is_root": True, "parent_role": None},
+            "launcher",
+        ),
+        (
+            ["python", "-m", "torch.distributed.run", "t.py"],
+            "python",
+            {"is_root": True, "parent_role": None},
+            "launcher",
+        ),
+        (
+            ["python", "-u", "-m", "accelerate.commands.launch", "t.py"],
+            "python",
+            {"is_root": True, "parent_role": None},
+            "launcher",
+        ),
+        (["python", "run.py"], "python", {"is_root": True, "parent_role": None}, "main"),
+        (PYTHON, "python", {"is_root": False, "parent_role": "launcher", "rank": 3}, "rank"),
+        (
+            PYTHON,
+            "pt_data_worker",
+            {
+                "is_root": False,
+                "parent_role": "rank",
+                "parent_command": PYTHON,
+                "rank": 3,
+                "parent_rank": 3,
+            },
+            "loader-worker",
+        ),
+        (
+            PYTHON,
+            "python",
+            {"is_root": False, "parent_role": "main", "parent_command": PYTHON},
+            "multiprocessing",
+        ),
+        (
+            ["python", "-c", "from multiprocessing.spawn import spawn_main; spawn_main(5)"],
+            "python",
+            {"is_root": False, "parent_role": "main", "parent_command": PYTHON},
+            "multiprocessing",
+        ),
+        (
+            ["python", "-c", "from multiprocessing.resource_tracker import main;main(5)"],
+            "python",
+            {"is_root": False, "parent_role": "main", "parent_command": PYTHON},
+            "helper",
+        ),
+        (["git", "log"], "git", {"is_root": False, "parent_role": "main"}, "child"),
+        ([], "kworker", {"is_root": False, "parent_role": None}, "child"),
+    ],
+)
+def test_roles(command: list[str], name: str, settings: dict[str, object], role: str) -> None:
+    assert role_of(command, name, **settings) == role  # type: ignore[arg-type]
+
+
+def test_a_rank_is_what_a_launcher_set() -> None:
+    assert rank_of({"RANK": "2", "LOCAL_RANK": "0"}) == 2
+    assert rank_of({"OMPI_COMM_WORLD_RANK": "7"}) == 7
+    assert rank_of({"RANK": "two"}) is None
+    assert rank_of({}) is None
+
+
+@given(st.floats(0, 1e12), st.floats(1, 1e12))
+def test_a_limit_is_told_once_and_only_when_near(used: float, limit: float) -> None:
+    limits = NearLimits()
+    machine = {"cgroup_usage_bytes": used, "cgroup_limit_bytes": limit}
+    told = limits.newly_near(machine)
+    assert bool(told) == (used >= 0.9 * limit)
+    assert limits.newly_near(machine) == []
+
+
+def test_machine_memory_is_what_is_not_available() -> None:
+    machine = {"available_bytes": 5.0, "total_bytes": 100.0}
+    assert NearLimits().newly_near(machine) == [("machine memory", 95.0, 100.0)]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.31, "0.3 s"),
+        (42.4, "42 s"),
+        (725, "12 min 5 s"),
+        (12000, "3 h 20 min"),
+        (59.9, "1 min 0 s"),
+    ],
+)
+def test_lengths_of_time_in_words(seconds: float, words: str) -> None:
+    assert in_words(seconds) == words
