@@ -35,6 +35,8 @@ from rerail.survival import FailureModel, Lifetimes, classify, constant_rate
 SCHEMA = 1
 # Where nothing is known of the rate, a first trial without changes may take this long.
 _FIRST_TRIAL = math.inf
+# After a single crash the unchanged command is run once more, up to so many times that crash.
+_REPEAT_MEANS = 3.0
 # Another kind of failure than a constant rate is believed at this level only.
 _PATTERN_LEVEL = 0.01
 
@@ -104,6 +106,13 @@ class Investigation:
         status, mask, _ = decide(posterior, len(self.changes), self.confidence)
         if not posterior.crashes:
             plan = self._plan(0, _FIRST_TRIAL, "to see the failure without any change", budget)
+        elif self._needs_repeat(posterior):
+            plan = self._plan(
+                0,
+                _REPEAT_MEANS * posterior.mean_time_to_failure(),
+                "whether it fails at the same place again",
+                budget,
+            )
         elif status == "confirmed" and seek_alternatives:
             alternative = self._alternative(posterior, mask)
             if alternative is None:
@@ -198,6 +207,17 @@ class Investigation:
                 raise ValueError(f"not one of the changes under investigation: {change!r}")
             mask |= self._bit[change]
         return mask
+
+    def _needs_repeat(self, posterior: Posterior) -> bool:
+        """One crash does not say whether it comes at random or always there.
+
+        If always there, trials that end before that step say nothing; if at random, one
+        crash makes every clean stretch worth so little that a second is the cheapest step.
+        """
+        if posterior.crashes != 1 or posterior.model.kind == "fixed-step":
+            return False
+        seen = self._lifetimes()
+        return math.fsum(seen.survivals) < _REPEAT_MEANS * max(seen.crash_times, default=0.0)
 
     def _choice(self, posterior: Posterior, remember: bool) -> Choice:
         if remember and self._standing is not None:
@@ -309,9 +329,10 @@ class Investigation:
             seen.crash_times, seen.survivals, self.periods, resolution=given.resolution
         )
         p_values = [f.p_value for f in model.findings if f.p_value is not None]
-        if model.kind == "constant-rate" or min(p_values, default=1.0) >= _PATTERN_LEVEL:
-            return replace(given, kind="constant-rate", step=None)
-        return model
+        is_certain = min(p_values, default=1.0) < _PATTERN_LEVEL
+        if model.kind == "fixed-step" or (model.kind != "constant-rate" and is_certain):
+            return model
+        return replace(given, kind="constant-rate", step=None)
 
     def _replay(self, model: FailureModel) -> Posterior:
         posterior = Posterior(self._hypotheses, model, self._given.lifetimes)

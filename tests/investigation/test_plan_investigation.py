@@ -1,0 +1,268 @@
+"""Whole investigations against simulated commands: right answers, honest statuses, resuming."""
+
+import json
+import math
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rerail.investigation import Investigation, Plan, TrialResult
+from rerail.survival import classify, fixed_step
+
+CHANGES = ["--workers 0", "--accum 4", "--miner none", "OMP_NUM_THREADS=1", "--batch-size 32"]
+
+
+def command(rate_of, mean=100.0, seed=0, run_length=math.inf):
+    """An imaginary command that fails at a constant rate; a function of a plan."""
+    draw = random.Random(seed)
+
+    def run(plan):
+        rate = rate_of(set(plan.changes)) / mean
+        crash = math.ceil(draw.expovariate(rate)) if rate else math.inf
+        end = min(plan.exposure_limit, run_length)
+        if crash <= end:
+            return TrialResult.of(plan.changes, crash, "crashed")
+        return TrialResult.of(plan.changes, end, "survived")
+
+    return run
+
+
+def conduct(investigation, run, budget=50_000.0, **options):
+    while investigation.exposure_used < budget:
+        plan = investigation.next_trial(budget - investigation.exposure_used, **options)
+        if plan is None:
+            break
+        investigation.record(run(plan))
+    return investigation.verdict()
+
+
+def start(history=(90, 110, 100), **options):
+    return Investigation(CHANGES, failure_model=classify(history), **options)
+
+
+def test_one_change_is_found_and_the_others_are_ruled_out_by_crashes():
+    run = command(lambda applied: 0.0 if "--miner none" in applied else 1.0)
+    investigation = start()
+    verdict = conduct(investigation, run)
+    assert verdict.status == "confirmed"
+    assert verdict.changes == ("--miner none",)
+    assert verdict.confidence >= 0.99
+    assert "--miner none" not in [out.change for out in verdict.ruled_out]
+    for out in verdict.ruled_out:
+        assert any(t.outcome == "crashed" and out.change in t.changes for t in investigation.trials)
+
+
+def test_confirmation_rests_on_trials_of_just_that_change_and_a_crash_without_it():
+    run = command(lambda applied: 0.0 if "--accum 4" in applied else 1.0, seed=3)
+    investigation = start()
+    verdict = conduct(investigation, run)
+    assert verdict.changes == ("--accum 4",)
+    own = [t for t in investigation.trials if t.changes == {"--accum 4"}]
+    assert sum(t.exposure for t in own) >= 50.0
+    assert all(t.outcome == "survived" for t in own)
+    assert any(t.outcome == "crashed" for t in investigation.trials)
+
+
+def test_two_changes_that_are_needed_together():
+    both = {"--workers 0", "--miner none"}
+    verdict = conduct(start(), command(lambda s: 0.0 if both <= s else 1.0, seed=1))
+    assert verdict.status == "confirmed"
+    assert set(verdict.changes) == both
+
+
+def test_either_of_two_gives_one_and_the_other_as_alternative():
+    either = {"--workers 0", "--miner none"}
+    investigation = start()
+    run = command(lambda s: 0.0 if either & s else 1.0, seed=5)
+    verdict = conduct(investigation, run, seek_alternatives=True)
+    assert verdict.status == "confirmed"
+    found = {verdict.changes, *verdict.alternatives}
+    assert found == {("--workers 0",), ("--miner none",)}
+
+
+def test_none_of_these():
+    verdict = conduct(start(), command(lambda s: 1.0, seed=2))
+    assert verdict.status == "none-of-these"
+    assert verdict.changes == ()
+    assert verdict.confidence >= 0.99
+
+
+def test_a_failure_that_never_comes_is_not_reproduced():
+    investigation = Investigation(CHANGES, run_length=1000.0)
+    verdict = conduct(investigation, command(lambda s: 0.0), budget=20_000.0)
+    assert verdict.status == "not-reproduced"
+    assert all(not trial.changes for trial in investigation.trials)
+
+
+def test_a_failure_that_came_before_and_no_longer_does_confirms_nothing():
+    verdict = conduct(start(), command(lambda s: 0.0))
+    assert verdict.status == "not-reproduced"
+
+
+def test_without_history_the_failure_is_seen_first():
+    investigation = Investigation(CHANGES)
+    plan = investigation.next_trial()
+    assert plan.changes == ()
+    assert plan.exposure_limit == math.inf
+    run = command(lambda s: 0.0 if "--accum 4" in s else 1.0, seed=8)
+    assert conduct(investigation, run).changes == ("--accum 4",)
+
+
+def test_the_budget_ends_it_inconclusive_with_a_ranking():
+    investigation = start()
+    verdict = conduct(investigation, command(lambda s: 1.0, seed=4), budget=30.0)
+    assert investigation.exposure_used <= 30.0 + 1.0
+    assert verdict.status == "inconclusive"
+    assert verdict.ranking[0].probability >= verdict.ranking[1].probability
+    assert investigation.next_trial(budget=0.0) is None
+
+
+def test_a_deterministic_failure_needs_a_handful_of_trials():
+    def run(plan):
+        if "OMP_NUM_THREADS=1" in plan.changes or plan.exposure_limit < 39:
+            return TrialResult.of(plan.changes, plan.exposure_limit, "survived")
+        return TrialResult.of(plan.changes, 39, "crashed")
+
+    investigation = Investigation(CHANGES, failure_model=fixed_step(39))
+    verdict = conduct(investigation, run)
+    assert verdict.changes == ("OMP_NUM_THREADS=1",)
+    assert len(investigation.trials) <= 7
+    assert all(trial.exposure <= 40 for trial in investigation.trials)
+
+
+def test_a_deterministic_failure_is_recognised_on_the_way():
+    def run(plan):
+        if "--accum 4" in plan.changes or plan.exposure_limit < 200:
+            return TrialResult.of(plan.changes, min(plan.exposure_limit, 2000.0), "survived")
+        return TrialResult.of(plan.changes, 200, "crashed")
+
+    investigation = Investigation(CHANGES, run_length=2000.0)
+    verdict = conduct(investigation, run)
+    assert investigation.failure_model.kind == "fixed-step"
+    assert verdict.changes == ("--accum 4",)
+    assert len(investigation.trials) <= 9
+
+
+def test_death_of_another_cause_counts_as_survival_up_to_there():
+    one, other = start(), start()
+    one.record(TrialResult.of(["--accum 4"], 70.0, "other"))
+    other.record(TrialResult.of(["--accum 4"], 70.0, "survived"))
+    assert one.posterior() == other.posterior()
+    assert "--accum 4" not in [out.change for out in one.verdict().ruled_out]
+
+
+def test_a_short_clean_stretch_confirms_nothing():
+    investigation = start()
+    investigation.record(TrialResult.of([], 100, "crashed"))
+    investigation.record(TrialResult.of(["--workers 0"], 195, "survived"))
+    assert investigation.verdict().status == "inconclusive"
+
+
+def test_a_trial_is_ended_as_soon_as_it_has_said_enough():
+    investigation = start()
+    for change in CHANGES[1:]:
+        investigation.record(TrialResult.of([change], 80, "crashed"))
+        investigation.record(TrialResult.of([*CHANGES[1:]], 90, "crashed"))
+    plan = Plan(("--workers 0",), 1e9, "by hand")
+    assert not investigation.should_stop(10.0, plan)
+    assert investigation.should_stop(3000.0, plan)
+    planned = investigation.next_trial()
+    assert planned.changes == ("--workers 0",)
+    assert not investigation.should_stop(0.5 * planned.exposure_limit)
+    assert investigation.should_stop(planned.exposure_limit)
+
+
+def test_runs_of_the_command_are_never_asked_to_be_longer_than_it():
+    investigation = start(run_length=30.0)
+    run = command(lambda s: 0.0 if "--accum 4" in s else 1.0, seed=9, run_length=30.0)
+    assert conduct(investigation, run).changes == ("--accum 4",)
+    assert all(trial.exposure <= 30.0 for trial in investigation.trials)
+
+
+def test_trials_at_the_same_time_ask_different_questions():
+    investigation = Investigation(
+        [f"x{i}" for i in range(16)], failure_model=classify([90, 110, 100])
+    )
+    running = []
+    for _ in range(3):
+        plan = investigation.next_trial(running=running)
+        running.append(plan)
+    assert len({plan.changes for plan in running}) == 3
+
+
+def test_an_interrupted_investigation_goes_on_where_it_was():
+    run = command(lambda s: 0.0 if "--accum 4" in s else 1.0, seed=6)
+    investigation = start(priors={"--accum 4": 2.0, "--workers 0": 5.0}, overhead=3.0)
+    for _ in range(4):
+        investigation.record(run(investigation.next_trial()))
+    resumed = Investigation.from_json(json.loads(json.dumps(investigation.to_json())))
+    assert resumed.posterior() == investigation.posterior()
+    assert resumed.verdict() == investigation.verdict()
+    assert resumed.exposure_used == investigation.exposure_used
+    assert conduct(resumed, run).changes == ("--accum 4",)
+
+
+def test_an_unknown_schema_is_named():
+    document = start().to_json() | {"schema": 7}
+    with pytest.raises(ValueError, match="schema 7; this rerail reads 1"):
+        Investigation.from_json(document)
+
+
+def test_unknown_changes_and_impossible_confidences_are_refused():
+    with pytest.raises(ValueError, match="not one of the changes"):
+        start().record(TrialResult.of(["--lr 1"], 10, "survived"))
+    with pytest.raises(ValueError, match=r"between 0\.5 and 1"):
+        start(confidence=1.0)
+    with pytest.raises(ValueError, match="needs some exposure"):
+        TrialResult.of([], 0, "crashed")
+
+
+results = st.lists(
+    st.builds(
+        TrialResult.of,
+        st.sets(st.sampled_from(CHANGES)),
+        st.floats(0.5, 2000.0),
+        st.sampled_from(["crashed", "survived", "other"]),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(results)
+def test_whatever_is_recorded_the_verdict_is_never_better_than_its_evidence(recorded):
+    investigation = start()
+    for result in recorded:
+        investigation.record(result)
+    verdict = investigation.verdict()
+    assert math.fsum(line.probability for line in investigation.posterior(1000)) == pytest.approx(1)
+    if verdict.status == "confirmed":
+        chosen = set(verdict.changes)
+        assert verdict.confidence >= 0.99
+        assert any(r.outcome == "crashed" and not chosen <= r.changes for r in recorded)
+        assert not any(r.outcome == "crashed" and chosen <= r.changes for r in recorded)
+        assert any(r.changes == chosen and r.outcome != "crashed" for r in recorded)
+    elif not verdict.is_final:
+        plan = investigation.next_trial()
+        assert plan is not None
+        assert plan.exposure_limit > 0.0
+
+
+def test_the_answer_is_nearly_always_right():
+    """A small version of the benchmark; seeds are fixed, so it cannot be unlucky."""
+    wrong = confirmed = 0
+    for seed in range(40):
+        culprit = CHANGES[seed % len(CHANGES)]
+        rate_of = (
+            (lambda s: 1.0)
+            if seed % 4 == 0
+            else (lambda s, culprit=culprit: 0.0 if culprit in s else 1.0)
+        )
+        verdict = conduct(start(run_length=70.0), command(rate_of, seed=seed, run_length=70.0))
+        confirmed += verdict.status == "confirmed"
+        expected = () if seed % 4 == 0 else (culprit,)
+        wrong += verdict.is_final and verdict.changes != expected
+    assert wrong <= 1
+    assert confirmed >= 28
