@@ -1,0 +1,160 @@
+"""Would this checkpoint load? Found out without executing anything in it.
+
+In: a path, of a file or a folder. Out: `Soundness`: what it is and, if it would not load, why.
+Promises: never a traceback and never a wait, whatever the bytes; nothing is unpickled, imported or
+written. What each format is checked for: docs/restart.md.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from rerail.remedies.formats import Torn
+from rerail.remedies.formats.streams import (
+    COMPRESSED,
+    check_compressed,
+    check_json,
+    check_tar,
+    is_tar,
+)
+from rerail.remedies.formats.tensors import (
+    HDF5_SIGNATURE,
+    NPY_SIGNATURE,
+    check_hdf5,
+    check_npy,
+    check_safetensors,
+    looks_like_safetensors,
+)
+from rerail.remedies.formats.torch_legacy import check_pickle
+from rerail.remedies.formats.zip_archive import SIGNATURE as ZIP_SIGNATURE
+from rerail.remedies.formats.zip_archive import check_zip
+
+Check = Callable[[IO[bytes], int], str]
+
+UNKNOWN = "file of another kind"
+_HEAD_BYTES = 512
+_LFS_POINTER = b"version https://git-lfs"
+_PICKLE_SIGNATURES = tuple(bytes([0x80, protocol]) for protocol in (2, 3, 4, 5))
+# Names that promise one of the formats above: anything else in such a file is damage.
+_PROMISING = {".pt", ".pth", ".ckpt", ".npz", ".npy", ".safetensors", ".h5", ".hdf5", ".keras"}
+_INDEX_SUFFIX = ".index.json"  # of sharded weights: names the files that belong together
+
+
+@dataclass(frozen=True)
+class Soundness:
+    path: Path
+    kind: str
+    problem: str | None = None
+    size_bytes: int = 0
+    modified_ns: int = 0
+
+    @property
+    def is_sound(self) -> bool:
+        return self.problem is None
+
+
+def check(path: Path) -> Soundness:
+    """Whether the checkpoint at `path` holds together."""
+    kind, size, modified = "checkpoint", 0, 0
+    try:
+        status = path.stat()
+        size, modified = status.st_size, status.st_mtime_ns
+        if stat.S_ISDIR(status.st_mode):
+            kind, size, modified = _check_folder(path)
+        elif stat.S_ISREG(status.st_mode):  # opening a pipe would wait for ever
+            kind = _check_file(path, size)
+        else:
+            raise Torn("it is neither a file nor a folder")
+    except Torn as torn:
+        return Soundness(path, kind, str(torn), size, modified)
+    except OSError as error:
+        return Soundness(path, kind, error.strerror or str(error), size, modified)
+    except Exception as error:
+        # Bytes that no reader foresaw: the file is at fault, and the search has to go on.
+        return Soundness(path, kind, f"it cannot be read ({type(error).__name__})", size, modified)
+    return Soundness(path, kind, None, size, modified)
+
+
+def _check_file(path: Path, size: int) -> str:
+    if size == 0:
+        raise Torn("it is empty")
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+        file.seek(0)
+        reader = _reader_for(path, head, size)
+        if reader is not None:
+            return reader(file, size)
+        if head.startswith(_LFS_POINTER):
+            raise Torn("it is a Git LFS pointer, not the file itself")
+        if not head.strip(b"\0"):
+            raise Torn("it begins with nothing but zeros")
+        if path.suffix.lower() in _PROMISING or _is_beginning_of_signature(head):
+            raise Torn(f"it does not begin as a {path.suffix or 'checkpoint'} file does")
+        file.seek(max(0, size - _HEAD_BYTES))
+        if size > _HEAD_BYTES and not file.read().strip(b"\0"):
+            raise Torn("it ends in nothing but zeros")
+    return UNKNOWN
+
+
+def _reader_for(path: Path, head: bytes, size: int) -> Check | None:
+    """By content; the name only where the content has no signature."""
+    suffix = path.suffix.lower()
+    if head.startswith((ZIP_SIGNATURE, b"PK\x05\x06")):
+        return check_zip
+    if head.startswith(_PICKLE_SIGNATURES):
+        return check_pickle
+    if head.startswith(HDF5_SIGNATURE):
+        return check_hdf5
+    if head.startswith(NPY_SIGNATURE):
+        return check_npy
+    if suffix == ".safetensors" or looks_like_safetensors(head, size):
+        return check_safetensors
+    if suffix == ".json":
+        return check_json
+    if head.startswith(tuple(COMPRESSED)):
+        return check_compressed
+    if is_tar(head):
+        return check_tar
+    return None
+
+
+def _is_beginning_of_signature(head: bytes) -> bool:
+    signatures = (ZIP_SIGNATURE, *_PICKLE_SIGNATURES, HDF5_SIGNATURE, NPY_SIGNATURE, *COMPRESSED)
+    return any(len(head) < len(each) and each.startswith(head) for each in signatures)
+
+
+def _check_folder(path: Path) -> tuple[str, int, int]:
+    """A checkpoint of several files is as sound as the worst of them."""
+    files = sorted(each for each in path.rglob("*") if each.is_file())
+    if not files:
+        raise Torn("the folder is empty")
+    size, modified = 0, 0
+    for file in files:
+        status = file.stat()
+        size += status.st_size
+        modified = max(modified, status.st_mtime_ns)
+        name = file.relative_to(path)
+        # Empty markers and logs are everyday; a known format has to hold together.
+        if status.st_size == 0 and file.suffix.lower() not in _PROMISING | {".json", ".bin"}:
+            continue
+        try:
+            _check_file(file, status.st_size)
+        except Torn as torn:
+            raise Torn(f"{name}: {torn}") from None
+        if file.name.endswith(_INDEX_SUFFIX):
+            _check_shards(file)
+    if any(file.suffix == ".distcp" for file in files) and not (path / ".metadata").is_file():
+        raise Torn(".metadata is missing: the save did not come to its end")
+    return "folder of files", size, modified
+
+
+def _check_shards(index: Path) -> None:
+    weights = json.loads(index.read_bytes()).get("weight_map", {})
+    for name in sorted(set(map(str, weights.values()))):
+        if not (index.parent / name).is_file():
+            raise Torn(f"{name}, which {index.name} names, is missing")
