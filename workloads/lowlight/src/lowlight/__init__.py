@@ -1,0 +1,1 @@
+"""Low-light enhancement in HVI; see README.md. Imports nothing: parts can be used alone."""

@@ -1,0 +1,3 @@
+from lowlight.cli import main
+
+main()
