@@ -6,11 +6,12 @@ error, after the command's own output.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -18,6 +19,9 @@ from rerail.cli._options import home_option, json_option, store_to_write
 from rerail.errors import UsageError
 from rerail.recorder import CommandNotStarted, Recording, RunOptions, record
 from rerail.store.store import Store
+
+if TYPE_CHECKING:
+    from rerail.remedies.restart import Story
 
 
 @click.command(
@@ -48,6 +52,33 @@ from rerail.store.store import Store
     default=None,
     help="Load the crash handler with LD_PRELOAD, always or never [default: where needed].",
 )
+@click.option(
+    "--restarts",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="When CMD dies, go on up to N times, with a safe remedy if there is one.",
+)
+@click.option("--checkpoint", metavar="GLOB", help="Where CMD leaves its checkpoints.")
+@click.option(
+    "--resume-args",
+    metavar="ARGS",
+    help="How CMD is told: '--resume {checkpoint}', or 'NAME={checkpoint}' for a variable.",
+)
+@click.option(
+    "--allow",
+    "allowed",
+    multiple=True,
+    type=click.Choice(["changes-results", "hides-it"]),
+    help="Also apply remedies that do this.",
+)
+@click.option(
+    "--backoff",
+    "backoff_seconds",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Wait before the first restart, twice as long before each later one [default: 5].",
+)
 @json_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
 def command(
@@ -59,6 +90,11 @@ def command(
     no_explain: bool,
     no_agent: bool,
     preload: bool | None,
+    restarts: int,
+    checkpoint: str | None,
+    resume_args: str | None,
+    allowed: tuple[str, ...],
+    backoff_seconds: float | None,
     as_json: bool,
     command: tuple[str, ...],
 ) -> None:
@@ -69,6 +105,9 @@ def command(
 
     With --json the last thing on standard output, and the only one, is the diagnosis; what CMD
     itself prints goes to standard error then.
+
+    With --restarts it goes on from the newest checkpoint that really loads. What was stopped from
+    outside is not started again, nor is a failure that would only come back. Each attempt is a run.
     """
     if not command:
         raise UsageError(
@@ -76,6 +115,12 @@ def command(
         )
     if not on_stall.strip():
         raise UsageError("--on-stall is empty", "Give it report, kill, or a command to run.")
+    asks_more = (checkpoint, resume_args, backoff_seconds, *allowed) != (None, None, None)
+    if asks_more and not restarts:
+        raise UsageError(
+            "--checkpoint, --resume-args, --allow and --backoff are about going on",
+            "Say how often it may: --restarts 3",
+        )
     standard_output = _set_standard_output_aside() if as_json else None
     options = RunOptions(
         stall_seconds=stall_seconds,
@@ -89,6 +134,21 @@ def command(
     sys.stdout.flush()
     try:
         store = store_to_write(home)
+        if restarts:
+            from rerail.remedies.restart import RestartOptions, run_with_restarts
+
+            going_on = RestartOptions(
+                restarts,
+                checkpoint,
+                resume_args,
+                frozenset(allowed),
+                5.0 if backoff_seconds is None else backoff_seconds,
+            )
+            teller = _Teller(store, is_quiet=is_quiet, explains=not no_explain)
+            story = run_with_restarts(command, store, options, going_on, teller)
+            if standard_output is not None:
+                _write_story(story, store, standard_output)
+            end_as(story.recording.exit_code, story.recording.signal_number)
         recording = record(command, store, options)
     except CommandNotStarted as error:
         _say(error.message)
@@ -124,6 +184,34 @@ def _tell(
             _say(f"{recording.outcome.summary}")
             _say(f"it could not be explained ({type(error).__name__}: {error});")
             _say(f"the record is in {recording.folder}")
+
+
+class _Teller:
+    """Tells how each attempt ended, and why, and what comes next."""
+
+    def __init__(self, store: Store, *, is_quiet: bool, explains: bool) -> None:
+        self._store = store
+        self._is_quiet = is_quiet
+        self._explains = explains
+
+    def said(self, text: str) -> None:
+        if not self._is_quiet:
+            _say(text)
+
+    def ended(self, recording: Recording) -> None:
+        _tell(
+            recording, self._store, is_quiet=self._is_quiet, explains=self._explains, json_to=None
+        )
+
+
+def _write_story(story: Story, store: Store, json_to: int) -> None:
+    """The diagnosis of the last attempt, and what all of them were."""
+    from rerail.cli._explaining import explain_recording
+
+    document = json.loads(explain_recording(story.recording.folder, store, shows=False))
+    document["attempts"] = story.to_json()
+    document["ended_because"] = story.ended_because
+    os.write(json_to, json.dumps(document).encode() + b"\n")
 
 
 def end_as(exit_code: int | None, signal_number: int | None) -> NoReturn:

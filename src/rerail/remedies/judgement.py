@@ -1,0 +1,118 @@
+"""Is it worth trying again? Attempts come in; a sentence on why not goes out, or None.
+
+Two rules matter. What somebody stopped from outside stays stopped. And a failure that comes back at
+the same place with nothing changed is not tried again: it costs a night and ends the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rerail.remedies.apply import Applied
+from rerail.remedies.death import Death
+
+# Nothing about these changes from one start to the next.
+SAME_EVERY_TIME = {
+    *("bad-config", "dependency-missing", "api-changed", "shape-mismatch", "dtype-mismatch"),
+    *("device-mismatch", "autograd-misuse", "missing-shared-library", "libstdcxx-too-old"),
+    *("numpy-abi-mismatch", "torch-abi-mismatch", "static-tls-exhausted"),
+    *("cpu-instruction-missing", "spawn-main-guard", "pickle-failed", "permission-denied"),
+    *("checkpoint-incompatible", "cuda-arch-unsupported", "cuda-driver-mismatch"),
+    *("cuda-after-fork", "file-missing"),
+}
+_SURE = 0.8
+# Recorded deaths of this command at one step, this one among them, that need no further proof.
+_ENOUGH_DEATHS = 3
+_STEP_TOLERANCE = 1
+_SECONDS_SHARE = 0.05
+_SECONDS_TOLERANCE = 0.3
+
+
+@dataclass(frozen=True)
+class Attempt:
+    number: int
+    run: str
+    remedies: tuple[Applied, ...] = ()
+    checkpoint: Path | None = None
+    base_step: int | None = 0  # steps before this attempt began; None: not known
+    death: Death | None = None
+
+    @property
+    def reckoned_step(self) -> int | None:
+        """The step at which it died, counted from the very beginning."""
+        steps = self.death.counted_steps if self.death else None
+        if self.base_step is None or (steps is None and self.base_step == 0):
+            return None  # no step was seen: whether its steps can be counted is not known
+        return self.base_step + (steps or 0)
+
+
+def why_stop(attempts: Sequence[Attempt], *, has_new_remedy: bool, restarts: int) -> str | None:
+    """Why the last attempt is not followed by another; None if it is."""
+    last = attempts[-1]
+    death = last.death
+    if death is None:
+        return "it ended well"
+    if death.stopped_by:
+        return f"it was stopped from outside ({death.stopped_by})"
+    if last.number > restarts:
+        used = f"all {restarts} restarts are" if restarts > 1 else "the one restart is"
+        return f"{used} used up"
+    if has_new_remedy or refuses_checkpoint(last):  # an older one is something else to try
+        return None
+    leading = death.leading
+    if leading and leading.cause.id in SAME_EVERY_TIME and leading.probability >= _SURE:
+        return (
+            f"{leading.cause.id} comes back every time, and nothing that rerail may change cures it"
+        )
+    earlier = next((each for each in attempts[:-1] if is_same_end(each, last)), None)
+    if earlier is not None:
+        return (
+            f"attempt {earlier.number} died of {earlier.death.cause if earlier.death else ''}"
+            f" at the same place: it would do so again"
+        )
+    if death.deaths_at_this_step >= _ENOUGH_DEATHS and last.checkpoint is None:
+        return (
+            f"{death.deaths_at_this_step} recorded runs of this command died {death.where}:"
+            " it would do so again"
+        )
+    return None
+
+
+def refuses_checkpoint(attempt: Attempt) -> bool:
+    """Whether the program could not load what it was given."""
+    death = attempt.death
+    return (
+        death is not None
+        and attempt.checkpoint is not None
+        and not death.counted_steps
+        and death.failure.cause in ("checkpoint-corrupt", "checkpoint-incompatible")
+    )
+
+
+def is_same_end(one: Attempt, other: Attempt) -> bool:
+    """The same cause at the same place."""
+    if one.death is None or other.death is None:
+        return False
+    if not one.death.failure.is_same_as(other.death.failure, other.death.rivals):
+        return False
+    return _is_same_place(one, other)
+
+
+def _is_same_place(one: Attempt, other: Attempt) -> bool:
+    assert one.death is not None and other.death is not None
+    if one.reckoned_step is not None and other.reckoned_step is not None:
+        return abs(one.reckoned_step - other.reckoned_step) <= _STEP_TOLERANCE
+    began_alike = one.checkpoint == other.checkpoint
+    counted = (one.death.counted_steps, other.death.counted_steps)
+    if counted != (None, None):
+        if began_alike and counted[0] is not None and counted[1] is not None:
+            return abs(counted[0] - counted[1]) <= _STEP_TOLERANCE
+        return False
+    printed = (one.death.printed_step, other.death.printed_step)
+    if printed[0] is not None and printed[1] is not None:
+        return printed[0] == printed[1]
+    seconds = (one.death.elapsed_seconds, other.death.elapsed_seconds)
+    near = _SECONDS_TOLERANCE + _SECONDS_SHARE * max(seconds)
+    return began_alike and abs(seconds[0] - seconds[1]) <= near
