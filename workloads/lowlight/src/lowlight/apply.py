@@ -15,7 +15,7 @@ from lowlight.evaluate import Means, as_picture, enhance, evaluate
 from lowlight.face_encoder import open_face_encoder
 from lowlight.model import Enhancer
 from lowlight.pairs import HELD_OUT_PEOPLE, held_out_pairs
-from lowlight.pictures import open_pictures
+from lowlight.pictures import open_pictures, read_picture
 from lowlight.saving import read_state, write_whole
 
 _CPU = torch.device("cpu")
@@ -54,8 +54,7 @@ def enhance_file(run: Path, source: Path, target: Path) -> None:
     if target.exists():
         raise LowlightError(f"{target} is there already and stays as it is; name another")
     try:
-        with Image.open(source) as image:
-            dark = np.asarray(image.convert("RGB"), np.float32) / np.float32(255)
+        dark = read_picture(source, longest=None).astype(np.float32) / np.float32(255)
     except Exception as error:  # Pillow raises many kinds for a damaged file
         raise LowlightError(f"{source} cannot be read as a picture: {error}") from None
     if min(dark.shape[:2]) < 8:

@@ -2,29 +2,39 @@
 
 metrics.jsonl has one JSON object per line, flushed, so that what happened before a crash is there.
 A resumed run drops a line that a crash tore, then appends; of two rows for one step the later
-counts.
+counts. Promises: of two processes, one at most writes in a folder.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+from lowlight.errors import LowlightError
 
 
 class Journal:
     def __init__(self, folder: Path) -> None:
-        metrics = folder / "metrics.jsonl"
-        _drop_torn_line(metrics)
-        self._metrics = metrics.open("a", encoding="utf-8", buffering=1)
+        self._metrics = (folder / "metrics.jsonl").open("a+b", buffering=0)
+        try:
+            # Of the process, not of the open file: workers that outlive a killed training for some
+            # seconds do not keep the next one out.
+            fcntl.lockf(self._metrics, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._metrics.close()
+            raise LowlightError(
+                f"another process is training in {folder}; wait for it, or take another --out"
+            ) from None
+        _drop_torn_line(self._metrics)
         self._log = (folder / "train.log").open("a", encoding="utf-8", buffering=1)
 
     def record(self, event: str, **values: Any) -> None:
         row = {"event": event, "unix": round(time.time(), 3), **values}
-        self._metrics.write(json.dumps(row) + "\n")
+        self._metrics.write(json.dumps(row).encode() + b"\n")
 
     def say(self, text: str) -> None:
         self._log.write(time.strftime("%Y-%m-%d %H:%M:%S ") + text + "\n")
@@ -43,9 +53,8 @@ def read_metrics(folder: Path) -> Iterator[dict[str, Any]]:
                 yield json.loads(line)
 
 
-def _drop_torn_line(path: Path) -> None:
-    if not path.exists():
-        return
-    whole = path.read_bytes().rpartition(b"\n")
-    if whole[2]:
-        os.truncate(path, len(whole[0]) + len(whole[1]))
+def _drop_torn_line(file: BinaryIO) -> None:
+    file.seek(0)
+    whole, newline, torn = file.read().rpartition(b"\n")
+    if torn:
+        file.truncate(len(whole) + len(newline))

@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 from lowlight.darkening import Picture
 from lowlight.errors import LowlightError
@@ -93,12 +93,17 @@ def open_pictures(source: str, smallest: int) -> Split:
     )
 
 
-def read_picture(path: Path) -> Picture:
-    """Any picture as 8-bit RGB, shrunk if it is large."""
-    with Image.open(path) as image:
-        image.draft("RGB", (_LONGEST, _LONGEST))  # JPEG decodes straight to a smaller size
+def read_picture(path: Path, longest: int | None = _LONGEST) -> Picture:
+    """Any picture as 8-bit RGB, upright, shrunk if it is longer than `longest`."""
+    with Image.open(path) as opened:
+        if longest is not None:
+            opened.draft("RGB", (longest, longest))  # JPEG decodes straight to a smaller size
+        image = ImageOps.exif_transpose(opened)
+        if image.mode.startswith("I;16"):  # Pillow would clip 16 bits to 8, not scale them
+            image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
         rgb = image.convert("RGB")
-        rgb.thumbnail((_LONGEST, _LONGEST), Image.Resampling.LANCZOS, reducing_gap=None)
+        if longest is not None:
+            rgb.thumbnail((longest, longest), Image.Resampling.LANCZOS, reducing_gap=None)
         return np.asarray(rgb, np.uint8)
 
 

@@ -31,7 +31,7 @@ from lowlight.journal import Journal
 from lowlight.loss import enhancement_loss
 from lowlight.model import Enhancer, parameter_count
 from lowlight.pairs import HELD_OUT_PEOPLE, Pair, TrainingPairs, held_out_pairs, load_batches
-from lowlight.pictures import open_pictures
+from lowlight.pictures import Split, open_pictures
 from lowlight.saving import as_bytes, newest_state, save_checkpoint, sweep_partial, write_whole
 
 RESULT = "metrics.json"
@@ -40,11 +40,11 @@ RESULT = "metrics.json"
 class Trainer:
     """One run: the state that a checkpoint holds, and the steps that change it."""
 
-    def __init__(self, config: Config, run: Path, journal: Journal) -> None:
-        self.config, self.run, self.journal = config, run, journal
-        self.device = pick_device(config.device)
+    def __init__(
+        self, config: Config, pictures: Split, device: torch.device, run: Path, journal: Journal
+    ) -> None:
+        self.config, self.device, self.run, self.journal = config, device, run, journal
         torch.set_num_threads(config.cpu_threads)
-        pictures = open_pictures(config.pictures, config.crop)
         for sentence in pictures.left_out:
             journal.say(f"left out: {sentence}")
         self.pairs = TrainingPairs(
@@ -205,20 +205,22 @@ def run_training(run: Path, given: dict[str, Any], is_resumed: bool) -> None:
         )
     if has_run:
         config = resumed_config(read_config(run), given, run)
-        sweep_partial(run)
         if (run / RESULT).exists():
             print(f"{run} is complete: {run / RESULT}", flush=True)
             return
     else:
         config = new_config(given)
+    # What can be refused is refused before anything is written.
+    device, pictures = pick_device(config.device), open_pictures(config.pictures, config.crop)
     try:
         run.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LowlightError(f"--out {run}: {error.strerror}") from None
-    write_config(config, run)
     journal = Journal(run)
     try:
-        trainer = Trainer(config, run, journal)
+        sweep_partial(run)
+        write_config(config, run)
+        trainer = Trainer(config, pictures, device, run, journal)
         path, state, damaged = newest_state(run / "checkpoints")
         for each in damaged:
             journal.say(f"{each} cannot be read; the one before it is taken")
