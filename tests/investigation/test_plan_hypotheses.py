@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rerail.investigation.hypotheses import WEAKER_RATE, Hypothesis, build_hypotheses
-from rerail.investigation.posterior import MISSED_STEP, Posterior
+from rerail.investigation.posterior import Posterior, chance_of_a_miss, log_misses
 from rerail.survival import Lifetimes, constant_rate, fixed_step
 
 CHANGES = ["a", "b", "c", "d"]
@@ -17,7 +17,7 @@ def test_every_kind_is_there_and_the_priors_add_up():
     found = build_hypotheses(CHANGES)
     kinds = [hypothesis.kind for hypothesis in found]
     assert {kind: kinds.count(kind) for kind in set(kinds)} == {
-        "alone": 4, "weaker": 4, "either": 6, "together": 6, "none": 1, "gone": 1,
+        "alone": 4, "weaker": 4, "either": 10, "together": 6, "none": 1, "gone": 1,
     }  # fmt: skip
     assert math.fsum(hypothesis.prior for hypothesis in found) == pytest.approx(1.0)
 
@@ -138,4 +138,19 @@ def test_a_deterministic_failure_is_judged_by_its_step_not_by_exposure():
     )
     prior = {(h.kind, h.mask): h.prior for h in build_hypotheses(CHANGES)}
     ratio = chances["none", 0] / chances["alone", 1]
-    assert ratio == pytest.approx(MISSED_STEP * prior["none", 0] / prior["alone", 1])
+    assert ratio == pytest.approx(chance_of_a_miss(1) * prior["none", 0] / prior["alone", 1])
+
+
+def test_the_oftener_it_came_at_its_step_the_less_a_clean_pass_is_luck():
+    assert chance_of_a_miss(2) == pytest.approx(0.1 / 12 / (0.9 + 0.1 / 3))
+    assert chance_of_a_miss(2) > 2 * chance_of_a_miss(5) > 4 * chance_of_a_miss(12)
+    # Two clean passes say less than one does twice: it may fail in half of the runs.
+    twice = log_misses(3, 2) - log_misses(3, 0)
+    assert twice > 2 * (log_misses(3, 1) - log_misses(3, 0))
+
+
+def test_values_of_one_thing_are_never_needed_together():
+    found = build_hypotheses(CHANGES, exclusive=[0b0011])
+    assert 0b0011 not in {h.mask for h in found if h.kind == "together"}
+    assert 0b0011 in {h.mask for h in found if h.kind == "either"}
+    assert math.fsum(hypothesis.prior for hypothesis in found) == pytest.approx(1.0)

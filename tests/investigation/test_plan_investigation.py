@@ -129,7 +129,58 @@ def test_a_deterministic_failure_needs_a_handful_of_trials():
     verdict = conduct(investigation, run)
     assert verdict.changes == ("OMP_NUM_THREADS=1",)
     assert len(investigation.trials) <= 7
-    assert all(trial.exposure <= 40 for trial in investigation.trials)
+    # One goes further, so that the failure is gone and does not only come later.
+    further = [trial for trial in investigation.trials if trial.exposure > 40]
+    assert [set(trial.changes) for trial in further] == [{"OMP_NUM_THREADS=1"}]
+
+
+def test_a_deterministic_failure_that_only_comes_later_is_not_confirmed():
+    """Half the batch: twice the steps to the same place in the data."""
+
+    def run(plan):
+        step = 80 if "--batch-size 32" in plan.changes else 40
+        if plan.exposure_limit < step:
+            return TrialResult.of(plan.changes, plan.exposure_limit, "survived")
+        return TrialResult.of(plan.changes, step, "crashed")
+
+    verdict = conduct(Investigation(CHANGES, failure_model=fixed_step(40)), run)
+    assert verdict.status == "none-of-these"
+
+
+def test_a_change_that_lets_the_command_end_before_three_times_the_step_is_confirmed():
+    def run(plan):
+        if "--accum 4" in plan.changes:
+            length = min(plan.exposure_limit, 60.0)
+            return TrialResult.of(plan.changes, length, "survived", length == 60.0)
+        if plan.exposure_limit < 40:
+            return TrialResult.of(plan.changes, plan.exposure_limit, "survived")
+        return TrialResult.of(plan.changes, 40, "crashed")
+
+    verdict = conduct(Investigation(CHANGES, failure_model=fixed_step(40)), run)
+    assert verdict.status == "confirmed" and verdict.changes == ("--accum 4",)
+
+
+def test_values_of_one_thing_are_never_tried_together():
+    values = ["--accum 1", "--accum 2", "--accum 16", "--workers 0"]
+    investigation = Investigation(
+        values, failure_model=classify([90, 110, 100]), exclusive=[values[:3]]
+    )
+    run = command(lambda s: 0.0 if "--accum 2" in s else 1.0, seed=1)
+    verdict = conduct(investigation, run)
+    assert verdict.changes == ("--accum 2",)
+    assert all(len(set(values[:3]) & set(trial.changes)) <= 1 for trial in investigation.trials)
+    resumed = Investigation.from_json(json.loads(json.dumps(investigation.to_json())))
+    assert resumed.verdict() == verdict
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_of_three_gives_one_and_the_others_as_alternatives(seed):
+    enough = {"--workers 0", "--miner none", "--accum 4"}
+    run = command(lambda s: 0.0 if enough & s else 1.0, seed=seed)
+    verdict = conduct(start(), run, seek_alternatives=True)
+    assert verdict.status == "confirmed"
+    found = {verdict.changes, *verdict.alternatives}
+    assert {(change,) for change in enough} >= found
 
 
 def test_a_deterministic_failure_is_recognised_on_the_way():

@@ -13,7 +13,7 @@ from rerail.errors import UsageError
 from rerail.investigation.applies import CHANGES_VARIABLE, DoesNotApply, apply_changes
 from rerail.investigation.candidates import default_changes, offers, priors
 from rerail.investigation.catalogue_of_changes import OWN_CHANGES
-from rerail.investigation.changes import parse_change, parse_changes
+from rerail.investigation.changes import exclusive_groups, parse_change, parse_changes
 from rerail.investigation.profile import Profile
 
 
@@ -86,10 +86,10 @@ def test_what_is_not_a_change_is_refused_with_a_sentence(text: str) -> None:
     assert error.value.help_text
 
 
-def test_two_values_of_one_thing_are_refused() -> None:
-    with pytest.raises(UsageError, match="two values"):
-        parse_changes(["--accum 4", "--accum 2"])
-    assert len(parse_changes(["--accum 4", "--accum  4"])) == 1
+def test_values_of_one_thing_exclude_each_other() -> None:
+    changes = parse_changes(["--accum 4", "--workers 0", "--accum 2", "--accum=4", "--accum  4"])
+    assert [change.text for change in changes] == ["--accum 4", "--workers 0", "--accum 2"]
+    assert exclusive_groups(changes) == [["--accum 4", "--accum 2"]]
 
 
 @given(st.lists(st.sampled_from(["--a", "--b", "1", "x=2", "-c", "y"])), st.integers(0, 99))

@@ -78,6 +78,25 @@ class _Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     help="No step and no output for this long is a hang [default: from the run's own pace].",
 )
 @click.option("--alternatives", is_flag=True, help="Look for other changes that do as well.")
+@click.option(
+    "--scheduler",
+    type=click.Choice(["local", "ray"]),
+    default="local",
+    show_default=True,
+    help="Where trials run: this machine, or a Ray cluster (RAY_ADDRESS, else one here).",
+)
+@click.option(
+    "--seed",
+    type=int,
+    metavar="N",
+    help="Draws the order of changes that are equally likely [default: as given].",
+)
+@click.option(
+    "--reproducer",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Also write the smallest command that still fails into the new folder DIR.",
+)
 @click.option("--fresh", is_flag=True, help="Start anew instead of going on.")
 @click.option("--list", "lists", is_flag=True, help="Only show which changes apply to CMD.")
 @json_option
@@ -91,6 +110,9 @@ def command(
     jobs: int,
     stall_seconds: float | None,
     alternatives: bool,
+    scheduler: str,
+    seed: int | None,
+    reproducer: Path | None,
     fresh: bool,
     lists: bool,
     as_json: bool,
@@ -118,6 +140,9 @@ def command(
         stall_seconds=stall_seconds,
         seeks_alternatives=alternatives,
         is_fresh=fresh,
+        scheduler=scheduler,
+        seed=seed,
+        reproducer=reproducer,
     )
     document = _investigate(command, tries, home, options)
     _tell(document, as_json=as_json)

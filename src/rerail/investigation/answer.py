@@ -36,6 +36,7 @@ def answer_of(
         "posterior": [],
         "earlier_runs": list(notebook.earlier_runs),
         "ended_because": ended_because,
+        "reproducer": None,
     }
     if investigation is None:
         if notebook.failure is None:

@@ -82,16 +82,17 @@ def _option(text: str) -> Change:
 
 
 def parse_changes(texts: Sequence[str]) -> list[Change]:
-    """Each once; two values of one thing are refused, as they cannot be tried together."""
-    found: dict[str, Change] = {}
+    """Each once, however often and in whatever spelling it was named."""
+    found: dict[tuple[str, tuple[str, ...]], Change] = {}
     for text in texts:
         change = parse_change(text)
-        known = found.get(change.knob)
-        if known is None:
-            found[change.knob] = change
-        elif known.text != change.text:
-            raise UsageError(
-                f"{known.text!r} and {change.text!r} are two values of one thing",
-                "Trials apply several changes at once: try one value of each at a time.",
-            )
+        found.setdefault((change.knob, change.values), change)
     return list(found.values())
+
+
+def exclusive_groups(changes: Sequence[Change]) -> list[list[str]]:
+    """Changes that are values of one thing: a trial can have one of each group."""
+    by_knob: dict[str, list[str]] = {}
+    for change in changes:
+        by_knob.setdefault(change.knob, []).append(change.text)
+    return [texts for texts in by_knob.values() if len(texts) > 1]

@@ -14,7 +14,7 @@ from typing import Literal
 
 HypothesisKind = Literal[
     "alone",  # this one change removes the failure
-    "either",  # each of these two does
+    "either",  # each of these two, or three, does
     "together",  # these two do, neither of them alone
     "weaker",  # this one makes it rarer and does not remove it
     "none",  # no set of these changes removes it
@@ -34,6 +34,10 @@ PRIOR_BY_KIND: dict[HypothesisKind, float] = {
 }
 # How much rarer a "weaker" change makes the failure.
 WEAKER_RATE = 0.5
+# Three that each suffice (two other miners, and no workers) are thought of among few changes only:
+# among 16 there are 560 such sets, and each costs the planner time.
+MOST_FOR_THREES = 10
+_SHARE_OF_THREES = 0.2  # of "either"
 
 
 @dataclass(frozen=True)
@@ -56,19 +60,26 @@ class Hypothesis:
 
 
 def build_hypotheses(
-    changes: Sequence[str], weights: Mapping[str, float] | None = None, max_pairs: int = 500
+    changes: Sequence[str],
+    weights: Mapping[str, float] | None = None,
+    max_pairs: int = 500,
+    exclusive: Sequence[int] = (),
 ) -> list[Hypothesis]:
     """Every hypothesis on these changes; pairs up to `max_pairs`, the likeliest first.
 
     `weights` says how likely each change is to be the one, in any scale; a change that is
-    not named gets the smallest weight that is. Without weights all are alike.
+    not named gets the smallest weight that is. Without weights all are alike. Changes of one
+    mask of `exclusive` are values of one thing, and cannot be needed together.
     """
     shares = _shares(changes, weights or {})
     pairs = sorted(
         itertools.combinations(range(len(changes)), 2),
         key=lambda pair: -(shares[pair[0]] + shares[pair[1]]),
     )[:max_pairs]
-    total = math.fsum(shares[a] + shares[b] for a, b in pairs)
+    compatible = [p for p in pairs if not any(_has_both(m, *p) for m in exclusive)]
+    threes = list(itertools.combinations(range(len(changes)), 3))
+    if len(changes) > MOST_FOR_THREES:
+        threes = []
     found: list[Hypothesis] = []
 
     def add(kind: HypothesisKind, mask: int, share: float) -> None:
@@ -77,13 +88,29 @@ def build_hypotheses(
     for i, share in enumerate(shares):
         add("alone", 1 << i, share)
         add("weaker", 1 << i, share)
-    for a, b in pairs:
-        add("either", 1 << a | 1 << b, (shares[a] + shares[b]) / total)
-        add("together", 1 << a | 1 << b, (shares[a] + shares[b]) / total)
+    kinds: list[tuple[HypothesisKind, Sequence[tuple[int, ...]], float]] = [
+        ("either", pairs, 1.0 - _SHARE_OF_THREES if threes else 1.0),
+        ("either", threes, _SHARE_OF_THREES),
+        ("together", compatible, 1.0),
+    ]
+    for kind, sets, part in kinds:
+        total = math.fsum(shares[i] for members in sets for i in members)
+        for members in sets:
+            mask = sum(1 << i for i in members)
+            add(kind, mask, part * math.fsum(shares[i] for i in members) / total)
     add("none", 0, 1.0)
     add("gone", 0, 1.0)
     mass = math.fsum(hypothesis.prior for hypothesis in found)
     return [Hypothesis(h.kind, h.mask, h.prior / mass) for h in found]
+
+
+def members_of(mask: int) -> tuple[int, ...]:
+    """The changes of a set, by number."""
+    return tuple(i for i in range(mask.bit_length()) if mask >> i & 1)
+
+
+def _has_both(mask: int, a: int, b: int) -> bool:
+    return bool(mask >> a & mask >> b & 1)
 
 
 def _shares(changes: Sequence[str], weights: Mapping[str, float]) -> list[float]:

@@ -20,12 +20,13 @@ from typing import Any
 from rerail.investigation.hypotheses import build_hypotheses
 from rerail.investigation.observation import Plan, TrialResult
 from rerail.investigation.planner import Choice, choose_trial
-from rerail.investigation.posterior import Posterior
+from rerail.investigation.posterior import BEYOND_THE_STEP, Posterior
 from rerail.investigation.verdict import (
     Likely,
     Verdict,
     decide,
     give_verdict,
+    leading_set,
     names_of,
     rank,
     stand,
@@ -47,7 +48,8 @@ class Investigation:
     `priors` are weights from the diagnosis, in any scale. `failure_model` is what earlier
     runs without changes showed, with their crash times and survivals. `run_length` is the
     exposure after which the command ends by itself, `overhead` what starting a trial costs,
-    both in the unit of exposure.
+    both in the unit of exposure. `exclusive` names changes that are values of one thing: no
+    trial has two of a group.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Investigation:
         run_length: float | None = None,
         overhead: float = 0.0,
         periods: Mapping[str, float] | None = None,
+        exclusive: Sequence[Sequence[str]] = (),
     ) -> None:
         if not 0.5 < confidence < 1.0:
             raise ValueError(f"a confidence lies between 0.5 and 1, not {confidence}")
@@ -69,12 +72,14 @@ class Investigation:
         self.priors = dict(priors or {})
         self.confidence = confidence
         self.max_pairs = max_pairs
-        self.run_length = run_length
+        self.run_length = self._ends_at = run_length
         self.overhead = overhead
         self.periods = dict(periods or {})
         self.trials: list[TrialResult] = []
         self._bit = {change: 1 << i for i, change in enumerate(self.changes)}
-        self._hypotheses = build_hypotheses(self.changes, self.priors, max_pairs)
+        self.exclusive = [list(group) for group in exclusive]
+        self._exclusive = [self._mask(group) for group in self.exclusive]
+        self._hypotheses = build_hypotheses(self.changes, self.priors, max_pairs, self._exclusive)
         self._given = failure_model or constant_rate(Lifetimes(()))
         self._posterior = Posterior(self._hypotheses, self._given, self._given.lifetimes)
         # The choice in force, and how much of it is still to run, on the model's clock: a
@@ -120,6 +125,12 @@ class Investigation:
             plan = self._plan(*alternative, "whether another change would do as well", budget)
         elif status != "inconclusive":
             return None
+        elif (later := self._comes_later(posterior)) is not None:
+            plan = Plan(
+                names_of(later, self.changes),
+                min(1.01 * BEYOND_THE_STEP * posterior.model.past_the_step, budget or math.inf),
+                "whether it only comes later with it",
+            )
         else:
             choice = self._choice(posterior, remember=not busy)
             plan = self._plan(choice.applied, choice.counted, self._why(posterior, choice), budget)
@@ -147,7 +158,7 @@ class Investigation:
             self._posterior = self._replay(model)
             self._standing = None
             return
-        self._posterior.observe(mask, result.exposure, crashed)
+        self._posterior.observe(mask, result.exposure, crashed, self._is_whole(result))
         if self._standing is not None:
             choice, left = self._standing
             left -= self._posterior.counted(result.exposure, crashed)
@@ -182,6 +193,7 @@ class Investigation:
             "run_length": self.run_length,
             "overhead": self.overhead,
             "periods": self.periods,
+            "exclusive": self.exclusive,
             "trials": [trial.to_json() for trial in self.trials],
         }
 
@@ -208,6 +220,9 @@ class Investigation:
             mask |= self._bit[change]
         return mask
 
+    def _is_whole(self, trial: TrialResult) -> bool:
+        return trial.ended_itself or (self._ends_at is not None and trial.exposure >= self._ends_at)
+
     def _needs_repeat(self, posterior: Posterior) -> bool:
         """One crash does not say whether it comes at random or always there.
 
@@ -224,7 +239,9 @@ class Investigation:
             choice, left = self._standing
             return replace(choice, counted=left)
         overhead = posterior.model.operational_time(self.overhead)
-        choice = choose_trial(posterior, len(self.changes), self.confidence, overhead)
+        choice = choose_trial(
+            posterior, len(self.changes), self.confidence, overhead, self._exclusive
+        )
         choice = replace(choice, counted=self._until_decided(posterior, choice))
         if remember:
             self._standing = choice, choice.counted
@@ -244,6 +261,15 @@ class Investigation:
                 middle = 0.5 * (low + high)
                 low, high = (low, middle) if decides(middle) else (middle, high)
         return high
+
+    def _comes_later(self, posterior: Posterior) -> int | None:
+        """The set that makes a fixed step pass, as long as it has not been run far beyond it."""
+        if not posterior.model.is_deterministic:
+            return None
+        leading = leading_set(posterior, len(self.changes), self.confidence)
+        if leading is None or posterior.has_gone_far_enough(leading):
+            return None
+        return leading
 
     def _plan(self, applied: int, counted: float, reason: str, budget: float | None) -> Plan:
         model = self._posterior.model
@@ -286,6 +312,8 @@ class Investigation:
         open_ones.sort(key=lambda i: -standing.removes[i])
         applied, taken = 0, 0.0
         for i in open_ones:
+            if any(group >> i & 1 and group & applied for group in self._exclusive):
+                continue
             if applied and taken >= 0.5 * total and standing.removes[i] < 0.5:
                 break
             applied |= 1 << i
@@ -337,5 +365,10 @@ class Investigation:
     def _replay(self, model: FailureModel) -> Posterior:
         posterior = Posterior(self._hypotheses, model, self._given.lifetimes)
         for trial in self.trials:
-            posterior.observe(self._mask(trial.changes), trial.exposure, trial.outcome == "crashed")
+            posterior.observe(
+                self._mask(trial.changes),
+                trial.exposure,
+                trial.outcome == "crashed",
+                self._is_whole(trial),
+            )
         return posterior

@@ -21,6 +21,7 @@ class TrialResult:
     changes: frozenset[str]
     exposure: float  # from the start of the run to its end, in the investigation's unit
     outcome: Ending
+    ended_itself: bool = False  # a clean run that came to the command's own end
 
     def __post_init__(self) -> None:
         if not (self.exposure >= 0.0 and math.isfinite(self.exposure)):
@@ -29,19 +30,26 @@ class TrialResult:
             raise ValueError("a crash needs some exposure: count the step that it died in")
 
     @classmethod
-    def of(cls, changes: Iterable[str], exposure: float, outcome: Ending) -> TrialResult:
-        return cls(frozenset(changes), float(exposure), outcome)
+    def of(
+        cls,
+        changes: Iterable[str],
+        exposure: float,
+        outcome: Ending,
+        ended_itself: bool = False,
+    ) -> TrialResult:
+        return cls(frozenset(changes), float(exposure), outcome, ended_itself)
 
     def to_json(self) -> dict[str, Any]:
         return {
             "changes": sorted(self.changes),
             "exposure": self.exposure,
             "outcome": self.outcome,
+            **({"ended_itself": True} if self.ended_itself else {}),
         }
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> TrialResult:
-        return cls.of(document["changes"], document["exposure"], document["outcome"])
+        return cls.of(**document)
 
 
 @dataclass(frozen=True)

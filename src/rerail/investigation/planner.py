@@ -9,10 +9,11 @@ rejected, and the measurements: docs/design/which-trial-next.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rerail.investigation.posterior import MISSED_STEP, Posterior
+from rerail.investigation.hypotheses import members_of
+from rerail.investigation.posterior import Posterior, chance_of_a_miss
 
 # What telling the changes apart is worth, in mean times to failure per nat. Tuned on the
 # simulation: anything from 2 to 5 is within 3 % of the best.
@@ -44,13 +45,18 @@ class Choice:
 
 
 def choose_trial(
-    posterior: Posterior, count: int, confidence: float, overhead: float = 0.0
+    posterior: Posterior,
+    count: int,
+    confidence: float,
+    overhead: float = 0.0,
+    exclusive: Sequence[int] = (),
 ) -> Choice:
     """The best next trial among `count` changes, once a crash has been seen.
 
-    `overhead` is what starting a trial costs, on the model's clock.
+    `overhead` is what starting a trial costs, on the model's clock. Of the changes in one mask
+    of `exclusive` a trial can have one.
     """
-    outlook = _Outlook(posterior, count, confidence)
+    outlook = _Outlook(posterior, count, confidence, exclusive)
     first = [outlook.weigh(applied, outlook.mean, overhead) for applied in outlook.candidates()]
     first.sort(key=lambda choice: -choice.merit)
     best = first[0]
@@ -67,41 +73,42 @@ def choose_trial(
 class _Outlook:
     """The posterior laid out for weighing many trials."""
 
-    def __init__(self, posterior: Posterior, count: int, confidence: float) -> None:
+    def __init__(
+        self, posterior: Posterior, count: int, confidence: float, exclusive: Sequence[int]
+    ) -> None:
         self.count = count
+        self.exclusive = exclusive
         self.odds = confidence / (1.0 - confidence)
         self.crashes = posterior.crashes
         self.is_deterministic = posterior.model.is_deterministic
+        self.miss = chance_of_a_miss(posterior.crashes)
         self.mean = posterior.mean_time_to_failure()
         self.living = []
         self.chances: list[float] = []
         self.at_risk: list[float] = []
         self.removes = [0.0] * count
         involved = [0.0] * count
-        rows: list[tuple[int, int, int]] = []
+        rows: list[tuple[int, tuple[int, ...]]] = []
         for chance, weighed in zip(posterior.probabilities(), posterior.living, strict=True):
             hypothesis = weighed.hypothesis
             code, mask = _CODES[hypothesis.kind], hypothesis.mask
             if chance < _NEGLIGIBLE and code < _NONE:
                 continue
-            first, last = (mask & -mask).bit_length() - 1, mask.bit_length() - 1
+            members = members_of(mask)
             self.living.append(hypothesis)
             self.chances.append(chance)
             self.at_risk.append(weighed.at_risk)
-            rows.append((code, first, last))
-            if code in (_ALONE, _EITHER):
-                self.removes[first] += chance
-                if last != first:
-                    self.removes[last] += chance
-            elif code == _TOGETHER:
-                involved[first] += chance
-                involved[last] += chance
-        # A pair of which either suffices is proven through its likelier member.
+            rows.append((code, members))
+            told = involved if code == _TOGETHER else self.removes
+            if code in (_ALONE, _EITHER, _TOGETHER):
+                for i in members:
+                    told[i] += chance
+        # Changes of which each suffices are proven through the likeliest of them.
         self.rows = [
-            (code, last, first)
-            if code == _EITHER and self.removes[last] > self.removes[first]
-            else (code, first, last)
-            for code, first, last in rows
+            (code, tuple(sorted(members, key=lambda i: -self.removes[i])))
+            if code == _EITHER
+            else (code, members)
+            for code, members in rows
         ]
         self.score = [r + 0.5 * i for r, i in zip(self.removes, involved, strict=True)]
         self.road = self._road(self.chances, self.crashes)
@@ -126,10 +133,19 @@ class _Outlook:
         together.sort(key=lambda i: -self.chances[i])
         for i in together[:2]:
             mask = self.living[i].mask
-            _, first, last = self.rows[i]
+            first, last = self.rows[i][1]
             sets += [mask, everything & ~mask, 1 << first, 1 << last]
             sets += [everything & ~(1 << first), everything & ~(1 << last)]
-        yield from dict.fromkeys(sets)
+        yield from dict.fromkeys(self.possible(applied) for applied in sets)
+
+    def possible(self, applied: int) -> int:
+        """The set with one value of each thing: the likeliest."""
+        for group in self.exclusive:
+            rivals = members_of(applied & group)
+            if len(rivals) > 1:
+                best = max(rivals, key=self.score.__getitem__)
+                applied = applied & ~group | 1 << best
+        return applied
 
     def weigh(self, applied: int, length: float, overhead: float) -> Choice:
         survivals: dict[float, tuple[float, float]] = {}
@@ -159,7 +175,7 @@ class _Outlook:
     def _survival(self, scale: float, length: float) -> tuple[float, float]:
         """The chance that a trial at risk survives, and the exposure that it spends."""
         if self.is_deterministic:
-            return MISSED_STEP, length
+            return self.miss, length
         shape = self.crashes
         ratio = scale / (scale + length)
         if shape == 1:
@@ -175,21 +191,22 @@ class _Outlook:
         alone, removes = [0.0] * self.count, [0.0] * self.count
         partly = [0.0] * self.count
         persists = gone = 0.0
-        pairs = []
-        for weight, (code, first, last) in zip(weights, self.rows, strict=True):
+        pairs: dict[float, int] = {}  # many are alike: each weight is worked out once
+        for weight, (code, members) in zip(weights, self.rows, strict=True):
             if weight == 0.0:
                 continue
             if code == _ALONE:
-                alone[first] += weight
-                removes[first] += weight
+                alone[members[0]] += weight
+                removes[members[0]] += weight
             elif code == _EITHER:
-                alone[first] += weight
-                removes[first] += weight
-                removes[last] += weight
+                alone[members[0]] += weight
+                for i in members:
+                    removes[i] += weight
             elif code == _TOGETHER:
+                first, last = members
                 partly[first] += weight
                 partly[last] += weight
-                pairs.append(weight)
+                pairs[weight] = pairs.get(weight, 0) + 1
             elif code == _GONE:
                 gone += weight
             else:
@@ -201,8 +218,9 @@ class _Outlook:
                 road += alone[i] * self._to_confirm(
                     removes[i], against, total - removes[i] - against, crashes
                 )
-        for weight in pairs:
-            road += weight * self._to_confirm(weight, persists, total - weight - persists, crashes)
+        for weight, count in pairs.items():
+            rest = total - weight - persists
+            road += count * weight * self._to_confirm(weight, persists, rest, crashes)
         if persists > 0.0:
             # Crashes decide for "none", and one with everything applied decides alone.
             others = (total - persists) / persists
@@ -225,7 +243,7 @@ class _Outlook:
         if ratio > 1.0:
             nats = math.log(ratio)
             if self.is_deterministic:
-                means += math.ceil(nats / -math.log(MISSED_STEP))
+                means += math.ceil(nats / -math.log(self.miss))
             elif nats > crashes:
                 means += math.e * nats - crashes
             else:

@@ -17,32 +17,36 @@ from typing import Any
 from rerail.errors import RerailError, UsageError
 from rerail.investigation.answer import answer_of, keep_with_run
 from rerail.investigation.applies import apply_changes
-from rerail.investigation.candidates import default_changes, priors, why_not
+from rerail.investigation.candidates import default_changes, why_not
 from rerail.investigation.changes import parse_change, parse_changes
-from rerail.investigation.earlier import earlier_runs, lifetimes
-from rerail.investigation.exposure import Distance, measure
-from rerail.investigation.failure import Diagnostician, Failure
+from rerail.investigation.exposure import measure
+from rerail.investigation.footing import (
+    build_planner,
+    least_exposure,
+    mean_exposure,
+    plan_to_repeat,
+    tell,
+)
 from rerail.investigation.inquiry import Investigation
+from rerail.investigation.judging import Judge
 from rerail.investigation.notebook import Notebook
-from rerail.investigation.observation import Ending, Plan, TrialResult
-from rerail.investigation.profile import read_profile
-from rerail.investigation.trial import Trial, TrialOutcome, Verification, crashed_before
+from rerail.investigation.observation import Plan
+from rerail.investigation.reduction import Reduction
+from rerail.investigation.refusals import Refusals
+from rerail.investigation.reproducer import make_reproducer
+from rerail.investigation.reproducer_files import refuse_if_taken
+from rerail.investigation.trial import Trial
 from rerail.investigation.watching import IsolateOptions, Silent, UnderWay, Watcher
 from rerail.recorder import CommandNotStarted
 from rerail.recorder.launch import find_program
 from rerail.scheduling import NotEnoughMemory, Scheduler, Task, open_scheduler
 from rerail.store import RunFolder, Store
-from rerail.survival import Lifetimes, constant_rate
 
 POLL_SECONDS = 0.1
 # A failure that comes once in ten runs shows in 30 with 96 %.
 MOST_CLEAN_REFERENCES = 30
 MOST_LOST = 3
-MOST_OTHER = 3
-# A repeat of the first crash says whether it comes at the same place; longer is wasted on it.
-_REPEAT_LENGTH = 5.0
-# A death of another cause this early is the change's own doing: the program refuses it.
-_EARLY_SHARE = 0.1
+_LEAST_STALL_SECONDS = 60.0
 
 
 def investigate(
@@ -76,6 +80,8 @@ class Session:
             find_program(self.command[0], self.environ)
         except CommandNotStarted as error:
             raise UsageError(error.message, "Check the command after --.") from None
+        if options.reproducer is not None:
+            refuse_if_taken(options.reproducer)
         self.notebook = Notebook.open(
             store.home,
             self.command,
@@ -83,10 +89,10 @@ class Session:
             [change.text for change in self.asked],
             is_fresh=options.is_fresh,
         )
-        self.diagnostician = Diagnostician()
+        self.judge = Judge(self.notebook)
         self.investigation: Investigation | None = None
         self.under_way: list[UnderWay] = []
-        self._suspects: list[str] = []  # changes that may be what a program refuses
+        self._refusals = Refusals(self.notebook, watcher.said)
         self._jobs = options.jobs
         self._started = time.monotonic()
         self._spent_before = self.notebook.seconds
@@ -98,13 +104,23 @@ class Session:
         is_final = known is not None and known["status"] in ("confirmed", "none-of-these")
         if known is not None and is_final and known["confidence"] >= self.options.confidence:
             self.watcher.said("answered before; --fresh asks again")
-            return known
+            document = known
+        else:
+            document = self._inquire()
+        if self.options.reproducer is not None and self._why_ended != "interrupted":
+            self._reproduce(document, self.options.reproducer)
+        return document
+
+    def _inquire(self) -> dict[str, Any]:
         self._refuse_what_cannot_apply()
         if self.notebook.trials:
             count = len(self.notebook.trials)
             self.watcher.said(f"goes on after {count} trial{'s' * (count > 1)} on record")
         elif self.notebook.failure is None:
-            self._learn_from_earlier_runs()
+            seen = self.judge.learn_from_earlier_runs(self.store, self.cwd)
+            if self.notebook.failure is not None:
+                runs = f"{seen} earlier run{'s' * (seen > 1)}"
+                self.watcher.said(f"seen in {runs}: {self.notebook.failure.summary}")
         scheduler = open_scheduler(self.options.scheduler, self.options.jobs)
         try:
             if self.notebook.failure is not None:
@@ -135,13 +151,16 @@ class Session:
                 plan = self._next_plan()
                 if plan is None:
                     break
+                if self.under_way:
+                    self._check_memory(scheduler)
+                    if len(self.under_way) >= self._jobs:
+                        break
                 self._start(plan, scheduler)
             if not self.under_way:
                 return
             time.sleep(POLL_SECONDS)
             for each in list(self.under_way):
                 self._look_at(each)
-            self._check_memory(scheduler)
             self.watcher.moved(self)
 
     def _next_plan(self) -> Plan | None:
@@ -156,36 +175,25 @@ class Session:
             return None
         if self.notebook.failure is None:
             return self._plan_to_see_it()
-        if self._suspects:
-            suspect = self._suspects.pop(0)
-            return Plan((suspect,), 1.0, "whether the program takes this change")
+        # In seconds a suspect has to be past the start, where a program refuses.
+        limit = least_exposure(self.notebook) if self.notebook.unit == "seconds" else 1.0
+        suspect = self._refusals.next_suspect(limit)
+        if suspect is not None:
+            return suspect
         investigation = self.investigation
         assert investigation is not None
-        repeat = self._plan_to_repeat(investigation)
+        running = [each.plan for each in self.under_way]
+        repeat = plan_to_repeat(investigation, self.notebook, running)
         if repeat is not None:
             return repeat
         plan = investigation.next_trial(
-            running=[each.plan for each in self.under_way],
-            seek_alternatives=self.options.seeks_alternatives,
+            running=running, seek_alternatives=self.options.seeks_alternatives
         )
         if plan is None:
             return None
         # A run costs its start: once it runs, let it run about as long as the start took.
-        least = max(self._least_exposure(), investigation.overhead)
+        least = max(least_exposure(self.notebook), investigation.overhead)
         return replace(plan, exposure_limit=max(plan.exposure_limit, least))
-
-    def _least_exposure(self) -> float:
-        """A trial that ends before the failure could have come says nothing, however often.
-
-        Seconds include the start, before which nothing can fail, and vary with the machine's load:
-        there a trial has to pass the latest crash that was seen. Of steps, the earliest will do.
-        """
-        unit = self.notebook.unit
-        seen = list(self.notebook.earlier_crashes)
-        seen += [t.exposure(unit) for t in self.notebook.trials if t.outcome == "crashed"]
-        if not seen:
-            return 0.0
-        return 1.2 * max(seen) + 0.5 if unit == "seconds" else min(seen) + 1.0
 
     def _plan_to_see_it(self) -> Plan | None:
         if self.under_way:
@@ -195,16 +203,6 @@ class Session:
             self._why_ended = f"it ran {clean} times without failing"
             return None
         return Plan((), float("inf"), "to see the failure without any change")
-
-    def _plan_to_repeat(self, investigation: Investigation) -> Plan | None:
-        crashes = list(self.notebook.earlier_crashes)
-        crashes += [t.exposure for t in investigation.trials if t.outcome == "crashed"]
-        seen_here = any(t.outcome == "crashed" for t in investigation.trials)
-        repeats = sum(not trial.changes for trial in self.notebook.trials)
-        is_running = any(not each.plan.changes for each in self.under_way)
-        if (seen_here and len(crashes) >= 2) or repeats >= 2 or is_running or not crashes:
-            return None
-        return Plan((), _REPEAT_LENGTH * max(crashes), "whether it comes back, and where")
 
     def _start(self, plan: Plan, scheduler: Scheduler) -> None:
         number = len(self.notebook.trials) + len(self.under_way) + 1
@@ -217,7 +215,7 @@ class Session:
             home=str(self.store.home.absolute()),
             environ={**self.environ, **changed.variables},
             label=label,
-            stall_seconds=self.options.stall_seconds,
+            stall_seconds=self._stall_seconds(),
             settings={
                 "investigation": self.notebook.key,
                 "changes": list(plan.changes),
@@ -243,9 +241,9 @@ class Session:
             return
         distance = measure(RunFolder(folder), time.monotonic() - each.started)
         each.exposure = distance.of(self.notebook.unit, died=False)
-        is_enough = each.exposure >= self._least_exposure() and self.investigation.should_stop(
-            each.exposure, each.plan
-        )
+        is_enough = each.exposure >= least_exposure(
+            self.notebook
+        ) and self.investigation.should_stop(each.exposure, each.plan)
         if is_enough or each.exposure >= each.plan.exposure_limit:
             self._stop(each)
 
@@ -263,7 +261,7 @@ class Session:
 
     def _finish(self, each: UnderWay) -> None:
         self.under_way.remove(each)
-        trial = self._judge(each)
+        trial = self.judge.judge(each)
         self.notebook.trials.append(trial)
         self.notebook.seconds = self._seconds()
         if self.notebook.failure is not None:
@@ -274,136 +272,28 @@ class Session:
         self.notebook.save()
         self.watcher.ended(each.number, trial)
 
-    def _judge(self, each: UnderWay) -> Trial:
-        path = each.running.folder()
-        seconds = time.monotonic() - each.started
-        if path is None:
-            why = each.running.problem() or "it left no record"
-            return Trial(
-                each.plan.changes,
-                "lost",
-                Distance(0, 0, seconds),
-                reason=each.plan.reason,
-                summary=why,
-                counts=False,
-            )
-        folder = RunFolder(path)
-        info = folder.info()
-        distance = measure(folder, info.elapsed_seconds or seconds)
-        outcome, failure, summary = self._outcome(each, folder)
-        checked = Verification.of(folder)
-        missing = checked.without_effect(each.changes, each.variables)
-        return Trial(
-            changes=each.plan.changes,
-            reason=each.plan.reason,
-            outcome=outcome,
-            distance=distance,
-            cause=failure.cause if failure else None,
-            run=folder.id,
-            summary=summary,
-            not_applied=missing,
-        )
-
-    def _outcome(
-        self, each: UnderWay, folder: RunFolder
-    ) -> tuple[TrialOutcome, Failure | None, str]:
-        if each.stopped_ns is not None and not crashed_before(folder, each.stopped_ns):
-            return "stopped", None, "stopped by rerail"
-        ending = self.diagnostician.ending(folder)
-        failure = ending.failure
-        if failure is None:
-            return "finished", None, "ended well"
-        known = self.notebook.failure
-        if known is None:
-            if each.plan.changes:
-                return "other", failure, failure.summary
-            self.notebook.failure = failure
-            self.notebook.causes = ending.rivals
-            self._settle_unit(folder)
-            return "crashed", failure, failure.summary
-        if known.is_same_as(failure, ending.rivals):
-            return "crashed", failure, failure.summary
-        return "other", failure, failure.summary
-
-    def _settle_unit(self, folder: RunFolder) -> None:
-        self.notebook.unit = measure(folder, 0.0).unit()
-        self.notebook.profile = read_profile(folder)
-
     def _take_note(self, trial: Trial) -> None:
         """Tell the planner, and leave out changes that the program does not take."""
-        investigation = self.investigation
-        assert investigation is not None
-        if trial.not_applied:
-            for change in trial.not_applied:
-                self._drop(change, "it did not take effect: what it changes was never reached")
-            self._rebuild()
-            return
-        if trial.outcome == "other" and trial.changes and self._is_refused(trial):
-            return
-        self._tell(investigation, trial)
-        if trial.outcome == "finished":
-            length = trial.exposure(self.notebook.unit)
-            investigation.run_length = max(investigation.run_length or 0.0, length) or None
-        self._learn_overhead(investigation, trial)
-
-    def _is_refused(self, trial: Trial) -> bool:
-        """Whether the changes themselves kill the program; the trial then says nothing."""
-        unit = self.notebook.unit
-        same = [t for t in self.notebook.trials if t.changes == trial.changes]
-        others = sum(t.outcome == "other" for t in same)
-        mean = self.investigation.exposure_used if self.investigation else 0.0
-        crashes = sum(t.outcome == "crashed" for t in self.notebook.trials) or 1
-        is_early = trial.exposure(unit) <= _EARLY_SHARE * mean / crashes
-        if not is_early and others < MOST_OTHER:
-            return False
-        self.notebook.trials[-1] = replace(trial, counts=False)
-        if len(trial.changes) == 1:
-            self._drop(
-                trial.changes[0], f"with it the command dies of {trial.cause or 'another cause'}"
-            )
-            self._rebuild()
-            return True
-        cleared = {
-            t.changes[0]
-            for t in self.notebook.trials
-            if len(t.changes) == 1 and t.outcome in ("crashed", "finished", "stopped")
-        }
-        self._suspects = [change for change in trial.changes if change not in cleared]
-        if not self._suspects:
-            names = ", ".join(trial.changes)
-            self._drop(trial.changes[-1], f"together with others ({names}) the command dies")
-            self._rebuild()
-        return True
-
-    def _drop(self, change: str, why: str) -> None:
-        self.notebook.dropped[change] = why
-        self.watcher.said(f"left out: {change}: {why}")
+        mean = mean_exposure(self.investigation, self.notebook)
+        if self._refusals.find(trial, mean):
+            self._set_planner_up()
+        elif self.investigation is not None:
+            tell(self.investigation, trial, self.notebook)
 
     def _refuse_what_cannot_apply(self) -> None:
         """What the command alone shows; the rest is known once a run is on record."""
-        for change in self.asked:
-            if change.kind == "own":
-                continue
-            reason = why_not(change, self.notebook.profile, self.command, self.environ)
-            if reason is not None:
-                raise UsageError(f"{change.text!r} does not apply: {reason}")
-
-    def _learn_from_earlier_runs(self) -> None:
-        runs = earlier_runs(self.store, self.command, self.cwd, self.diagnostician)
-        newest = next((run for run in runs if run.has_failed), None)
-        if newest is None:
-            return
-        failure = newest.ending.failure
-        assert failure is not None
-        self.notebook.failure = failure
-        self.notebook.causes = newest.ending.rivals
-        self._settle_unit(newest.folder)
-        unit = self.notebook.unit
-        crashes, survivals = lifetimes(runs, failure, unit)
-        self.notebook.earlier_crashes, self.notebook.earlier_survivals = crashes, survivals
-        self.notebook.earlier_runs = [run.folder.id for run in runs]
-        count = len(self.notebook.earlier_crashes)
-        self.watcher.said(f"seen in {count} earlier run{'s' * (count > 1)}: {failure.summary}")
+        reasons = {
+            change.text: why_not(change, self.notebook.profile, self.command, self.environ)
+            for change in self.asked
+            if change.kind != "own"
+        }
+        wrong = {text: reason for text, reason in reasons.items() if reason is not None}
+        if wrong and len(wrong) == len(self.asked):
+            text, reason = next(iter(wrong.items()))
+            raise UsageError(f"{text!r} does not apply: {reason}")
+        for text, reason in wrong.items():
+            if text not in self.notebook.dropped:
+                self._refusals.leave_out(text, reason)
 
     def _prepare(self) -> None:
         """The failure is known: settle on the changes and set the planner up."""
@@ -411,85 +301,90 @@ class Session:
         if not notebook.changes:
             changes = self.asked or default_changes(
                 notebook.causes,
-                self.diagnostician.catalogue,
+                self.judge.diagnostician.catalogue,
                 notebook.profile,
                 self.command,
                 self.environ,
             )
             for change in changes:
+                if change.text in notebook.dropped:
+                    continue
                 reason = why_not(change, notebook.profile, self.command, self.environ)
                 if reason is not None:
-                    self._drop(change.text, reason)
+                    self._refusals.leave_out(change.text, reason)
                 else:
                     notebook.changes.append(change.text)
         notebook.save()
-        self._rebuild()
+        self._set_planner_up()
 
-    def _rebuild(self) -> None:
-        """The planner anew from the notebook, with the changes that are left."""
-        notebook = self.notebook
-        texts = [text for text in notebook.changes if text not in notebook.dropped]
-        if not texts:
-            notebook.save()
-            reasons = "\n".join(f"{name}: {why}" for name, why in notebook.dropped.items())
+    def _set_planner_up(self) -> None:
+        """Anew from the notebook, with the changes that are left."""
+        catalogue = self.judge.diagnostician.catalogue
+        planner = build_planner(
+            self.notebook, self.options.confidence, catalogue, self.options.seed
+        )
+        if planner is None:
+            self.notebook.save()
+            dropped = self.notebook.dropped.items()
+            reasons = "\n".join(f"{name}: {why}" for name, why in dropped)
             raise UsageError(
                 "none of the changes applies to this command",
                 f"{reasons or 'Name changes to try with --try.'}\n"
                 "`rerail isolate --list -- CMD` shows what does.",
             )
-        unit = notebook.unit
-        given = constant_rate(Lifetimes.of(notebook.earlier_crashes, notebook.earlier_survivals))
-        resolution = 1.0
-        if unit == "seconds":
-            times = notebook.earlier_crashes or [
-                t.exposure(unit) for t in notebook.trials if t.outcome == "crashed"
-            ]
-            resolution = max(0.2, 0.1 * max(times, default=1.0))
-        changes = [parse_change(text) for text in texts]
-        self.investigation = Investigation(
-            texts,
-            priors=priors(changes, notebook.causes, self.diagnostician.catalogue),
-            confidence=self.options.confidence,
-            failure_model=replace(given, resolution=resolution),
-        )
-        for trial in notebook.trials:
-            if trial.counts and set(trial.took_effect) <= set(texts):
-                self._tell(self.investigation, trial)
-                self._learn_overhead(self.investigation, trial)
-
-    def _tell(self, investigation: Investigation, trial: Trial) -> None:
-        if trial.outcome == "lost" or not trial.counts:
-            return
-        endings: dict[str, Ending] = {"crashed": "crashed", "other": "other"}
-        ending = endings.get(trial.outcome, "survived")
-        exposure = trial.exposure(self.notebook.unit)
-        investigation.record(TrialResult.of(trial.took_effect, exposure, ending))
-
-    def _learn_overhead(self, investigation: Investigation, trial: Trial) -> None:
-        """What starting costs, so that many short trials are not taken for cheap."""
-        distance = trial.distance
-        if self.notebook.unit == "seconds" or not distance.steps_per_second:
-            return
-        starting = distance.seconds - distance.steps / distance.steps_per_second
-        investigation.overhead = max(0.0, starting) * distance.steps_per_second
+        self.investigation = planner
 
     def _check_memory(self, scheduler: Scheduler) -> None:
-        peak = self.notebook.profile.peak_rss_bytes
-        if self._jobs == 1 or not peak:
-            return
+        """Before a further trial beside those that run; the first run told what one takes."""
         try:
-            scheduler.admit(peak)
+            scheduler.admit(self.notebook.profile.peak_rss_bytes)
         except NotEnoughMemory as error:
-            self._jobs = 1
-            self.watcher.said(f"{error.message}: going on with one at a time")
+            self._jobs = min(self._jobs, error.fits)
+            self.watcher.said(f"{error.message}: going on with {self._jobs} at a time")
+
+    def _reproduce(self, document: dict[str, Any], folder: Path) -> None:
+        if self.notebook.failure is None:
+            self.watcher.said("no reproducer: the failure was not seen")
+            return
+        scheduler = open_scheduler(self.options.scheduler)
+        # An investigation that used the budget up leaves as much again: without any, nothing
+        # smaller could be tried.
+        seconds = self.seconds_left if self.seconds_left > 0.0 else self.options.budget_seconds
+        reduction = Reduction(
+            self.judge,
+            scheduler,
+            self.store,
+            self.environ,
+            self.cwd,
+            seconds,
+            self._stall_seconds(),
+            self.watcher.said,
+        )
+        try:
+            document["reproducer"] = make_reproducer(reduction, folder)
+        except KeyboardInterrupt:
+            document["ended_because"] = "interrupted"
+        finally:
+            scheduler.close()
+        self._keep(document)
+
+    def _stall_seconds(self) -> float | None:
+        """A trial that is silent for ten times as long as any before took in all is stuck."""
+        if self.options.stall_seconds is not None:
+            return self.options.stall_seconds
+        took = [trial.distance.seconds for trial in self.notebook.trials]
+        return max(_LEAST_STALL_SECONDS, 10.0 * max(took)) if took else None
 
     def _conclude(self) -> dict[str, Any]:
         self.notebook.seconds = self._seconds()
         document = answer_of(self.notebook, self.investigation, self._why_ended)
+        self._keep(document)
+        return document
+
+    def _keep(self, document: dict[str, Any]) -> None:
         self.notebook.answer = document
         self.notebook.save()
         keep_with_run(document, self.store)
-        return document
 
     def _seconds(self) -> float:
         return self._spent_before + time.monotonic() - self._started

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rerail.investigation.changes import Change
 from rerail.investigation.exposure import Distance, Unit
 from rerail.records import BlackBox, ProcessRecord
-from rerail.store import RunFolder
+from rerail.store import RunFolder, liveness
 
 TrialOutcome = Literal[
     "crashed",  # of the failure under investigation; a hang counts, if that is the failure
@@ -19,6 +20,7 @@ TrialOutcome = Literal[
 ]
 
 APPLIED_NOTE = "change applied: "
+_CLOCK_SECONDS = 0.05  # what is noticed of an ending later than it was
 
 
 @dataclass(frozen=True)
@@ -101,10 +103,20 @@ def _has_words(command: list[str], change: Change) -> bool:
     return any(command[i : i + len(wanted)] == wanted for i in range(len(command)))
 
 
-def crashed_before(folder: RunFolder, stopped_ns: int) -> bool:
-    """Whether it had failed by itself when it was told to stop."""
+def died_before(folder: RunFolder, stopped_ns: int) -> bool:
+    """Whether something of it had died by itself when it was told to stop."""
+    info = folder.info()
     stopped = (stopped_ns - folder.t0_ns) / 1e9
-    return any(
+    if info.recorder_scope != liveness.scope():  # another machine's clock
+        stopped = time.time() - (time.monotonic_ns() - stopped_ns) / 1e9 - info.started_unix
+    if any(
         crash.t_seconds is not None and crash.t_seconds < stopped and not crash.was_survived
         for crash in folder.crashes()
+    ):
+        return True
+    return any(
+        process.ended_t_seconds is not None
+        and process.ended_t_seconds < stopped - _CLOCK_SECONDS
+        and (process.signal is not None or process.exit_code)
+        for process in folder.processes()
     )

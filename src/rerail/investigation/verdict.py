@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from rerail.investigation.hypotheses import members_of
 from rerail.investigation.posterior import Posterior
 
 Status = Literal["confirmed", "none-of-these", "not-reproduced", "inconclusive"]
@@ -63,10 +64,8 @@ def stand(posterior: Posterior, count: int) -> Standing:
     for chance, weighed in zip(posterior.probabilities(), posterior.living, strict=True):
         kind, mask = weighed.hypothesis.kind, weighed.hypothesis.mask
         if kind in ("alone", "either"):
-            first, last = (mask & -mask).bit_length() - 1, mask.bit_length() - 1
-            removes[first] += chance
-            if last != first:
-                removes[last] += chance
+            for i in members_of(mask):
+                removes[i] += chance
         elif kind == "together":
             if chance > pair_chance:
                 pair, pair_chance = mask, chance
@@ -95,9 +94,18 @@ def decide(posterior: Posterior, count: int, confidence: float) -> tuple[Status,
 
 def _was_clean_on_its_own(posterior: Posterior, mask: int) -> bool:
     """Survived about a mean time to failure with exactly this set, and failed without it."""
-    if not posterior.crashes_in_trials:
+    if not posterior.crashes_in_trials or not posterior.has_gone_far_enough(mask):
         return False
     return posterior.clean[mask] >= 0.999 * posterior.mean_time_to_failure()
+
+
+def leading_set(posterior: Posterior, count: int, confidence: float) -> int | None:
+    """The set that the posterior is sure of, whether or not its own trials suffice yet."""
+    standing = stand(posterior, count)
+    best = max(range(count), key=standing.removes.__getitem__)
+    if standing.removes[best] >= confidence:
+        return 1 << best
+    return standing.pair if standing.pair_chance >= confidence else None
 
 
 def names_of(mask: int, changes: Sequence[str]) -> tuple[str, ...]:
@@ -152,14 +160,14 @@ def rank(posterior: Posterior, changes: Sequence[str], limit: int = 10) -> tuple
     """What may be true, the likeliest first."""
     words = {
         "alone": "{0} alone removes it",
-        "either": "{0} or {1} removes it, either is enough",
+        "either": "{any} removes it, either is enough",
         "together": "{0} and {1} remove it together",
         "weaker": "{0} makes it rarer, nothing here removes it",
         "none": "nothing here removes it",
         "gone": "it no longer comes",
     }
     lines = [
-        Likely(words[w.hypothesis.kind].format(*names), names, chance)
+        Likely(words[w.hypothesis.kind].format(*names, any=" or ".join(names)), names, chance)
         for chance, w in zip(posterior.probabilities(), posterior.living, strict=True)
         for names in [names_of(w.hypothesis.mask, changes)]
     ]

@@ -125,6 +125,10 @@ def summary_lines(document: dict[str, Any]) -> list[str]:
         for likely in document["posterior"][:5]:
             lines.append(f"  {likely['probability']:6.1%}  {likely['text']}")
         lines.append("The same command goes on from here.")
+    made = document.get("reproducer")
+    if made:
+        what = "it fails as expected" if made["fails"] else "it did not fail when it was checked"
+        lines.append(f"Reproducer: sh {made['folder']}/run.sh ({what})")
     trials = document["trials"]
     crashed = sum(trial["outcome"] == "crashed" for trial in trials)
     lines.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from rerail.investigation.changes import Change
@@ -24,6 +25,8 @@ class IsolateOptions:
     stall_seconds: float | None = None
     seeks_alternatives: bool = False
     is_fresh: bool = False
+    seed: int | None = None  # draws the order of changes that are alike; None: as given
+    reproducer: Path | None = None  # the folder that gets the smallest command that fails
 
 
 class Watcher(Protocol):

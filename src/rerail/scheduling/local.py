@@ -7,6 +7,7 @@ afterwards.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import time
 from pathlib import Path
 
 from rerail.errors import RerailError, UsageError
+from rerail.evidence.run_words import bytes_in_words
 from rerail.scheduling.task import NotEnoughMemory, Task
 from rerail.store import liveness
 from rerail.store.folder import RunFolder
@@ -147,13 +149,14 @@ class LocalScheduler:
         available = available_bytes()
         if self.jobs == 1 or available is None:
             return
-        usable = (1.0 - _SPARE_SHARE) * available
+        # What runs already has taken its part of what was available.
+        taken = sum(_tree_bytes(each.pid) for each in self._running.values() if not each.is_over())
+        usable = int((1.0 - _SPARE_SHARE) * (available + taken))
         if self.jobs * peak_bytes > usable:
-            fits = max(1, int(usable // max(1, peak_bytes)))
             raise NotEnoughMemory(
-                f"{self.jobs} runs at once need {_in_words(self.jobs * peak_bytes)} of memory;"
-                f" {_in_words(int(usable))} are free",
-                f"At most {fits} fit: --jobs {fits}",
+                f"{self.jobs} runs at once need {bytes_in_words(self.jobs * peak_bytes)} of memory;"
+                f" {bytes_in_words(usable)} are free",
+                max(1, usable // max(1, peak_bytes)),
             )
 
     def close(self) -> None:
@@ -194,6 +197,19 @@ def available_bytes() -> int | None:
     return available
 
 
+def _tree_bytes(pid: int) -> int:
+    import psutil
+
+    total = 0
+    try:
+        for process in psutil.Process(pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                total += int(process.memory_info().rss)
+    except psutil.Error:
+        return 0
+    return total
+
+
 def _own_cores() -> list[int]:
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
@@ -205,7 +221,3 @@ def _has_root(folder: Path) -> bool:
         return RunFolder(folder).info().root_pid is not None
     except RerailError:
         return False
-
-
-def _in_words(count: int) -> str:
-    return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / 2**20:.0f} MiB"

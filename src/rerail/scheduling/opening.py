@@ -5,7 +5,7 @@ from __future__ import annotations
 from rerail.errors import UsageError
 from rerail.scheduling.task import Scheduler
 
-NAMES = ("local",)
+NAMES = ("local", "ray")
 
 
 def open_scheduler(name: str = "local", jobs: int = 1) -> Scheduler:
@@ -15,4 +15,8 @@ def open_scheduler(name: str = "local", jobs: int = 1) -> Scheduler:
         from rerail.scheduling.local import LocalScheduler
 
         return LocalScheduler(jobs)
+    if name == "ray":
+        from rerail.scheduling.ray_cluster import RayScheduler
+
+        return RayScheduler(jobs)
     raise UsageError(f"there is no scheduler {name!r}", f"There are: {', '.join(NAMES)}.")

@@ -15,7 +15,11 @@ from rerail.errors import RerailError
 
 
 class NotEnoughMemory(RerailError):
-    """So many runs at once do not fit into the machine."""
+    """So many runs at once do not fit into the machine; `fits` says how many do."""
+
+    def __init__(self, message: str, fits: int) -> None:
+        super().__init__(message, f"At most {fits} fit: --jobs {fits}")
+        self.fits = fits
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ class Scheduler(Protocol):
     def start(self, task: Task) -> RunningTask: ...
 
     def admit(self, peak_bytes: int) -> None:
-        """Raise NotEnoughMemory if `jobs` tasks of this peak do not fit at once."""
+        """Raise NotEnoughMemory if `jobs` tasks of this peak do not fit, counting what runs."""
 
     def close(self) -> None:
         """Stop what still runs and let go of everything."""

@@ -1,0 +1,102 @@
+"""What came of a trial: the record of its run comes in, a `Trial` goes out.
+
+The first run that fails without any change settles which failure is under investigation, in which
+unit runs are measured, and what the command looks like from inside.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from rerail.investigation.changes import Change
+from rerail.investigation.earlier import earlier_runs, lifetimes
+from rerail.investigation.exposure import Distance, measure
+from rerail.investigation.failure import Diagnostician, Ending, Failure
+from rerail.investigation.notebook import Notebook
+from rerail.investigation.profile import read_profile
+from rerail.investigation.trial import Trial, TrialOutcome, Verification, died_before
+from rerail.investigation.watching import UnderWay
+from rerail.store import RunFolder, Store
+
+
+class Judge:
+    """Writes what it learns of the failure itself into the notebook."""
+
+    def __init__(self, notebook: Notebook, diagnostician: Diagnostician | None = None) -> None:
+        self.notebook = notebook
+        self.diagnostician = diagnostician or Diagnostician()
+
+    def learn_from_earlier_runs(self, store: Store, cwd: str) -> int:
+        """How many runs on record showed the failure that is now under investigation."""
+        notebook = self.notebook
+        runs = earlier_runs(store, notebook.command, cwd, self.diagnostician)
+        newest = next((run for run in runs if run.has_failed), None)
+        if newest is None:
+            return 0
+        self._settle(newest.ending, newest.folder)
+        assert notebook.failure is not None
+        crashes, survivals = lifetimes(runs, notebook.failure, notebook.unit)
+        notebook.earlier_crashes, notebook.earlier_survivals = crashes, survivals
+        notebook.earlier_runs = [run.folder.id for run in runs]
+        return len(crashes)
+
+    def judge(self, each: UnderWay) -> Trial:
+        path = each.running.folder()
+        seconds = time.monotonic() - each.started
+        if path is None:
+            why = each.running.problem() or "it left no record"
+            return Trial(
+                each.plan.changes,
+                "lost",
+                Distance(0, 0, seconds),
+                reason=each.plan.reason,
+                summary=why,
+                counts=False,
+            )
+        folder = RunFolder(path)
+        outcome, failure, summary = self._outcome(each, folder)
+        return Trial(
+            changes=each.plan.changes,
+            reason=each.plan.reason,
+            outcome=outcome,
+            distance=measure(folder, folder.info().elapsed_seconds or seconds),
+            cause=failure.cause if failure else None,
+            run=folder.id,
+            summary=summary,
+            not_applied=_without_effect(folder, each.changes, each.variables),
+        )
+
+    def _outcome(
+        self, each: UnderWay, folder: RunFolder
+    ) -> tuple[TrialOutcome, Failure | None, str]:
+        was_stopped = each.stopped_ns is not None
+        if each.stopped_ns is not None and not died_before(folder, each.stopped_ns):
+            return "stopped", None, "stopped by rerail"
+        ending = self.diagnostician.ending(folder)
+        failure = ending.failure
+        known = self.notebook.failure
+        if was_stopped and (
+            failure is None or known is None or not known.is_same_as(failure, ending.rivals)
+        ):
+            # Helpers fail all the time; what counts is the failure that is looked for.
+            return "stopped", None, "stopped by rerail"
+        if failure is None:
+            return "finished", None, "ended well"
+        if known is None and not each.plan.changes:
+            self._settle(ending, folder)
+            return "crashed", failure, failure.summary
+        is_it = known is not None and known.is_same_as(failure, ending.rivals)
+        return "crashed" if is_it else "other", failure, failure.summary
+
+    def _settle(self, ending: Ending, folder: RunFolder) -> None:
+        self.notebook.failure = ending.failure
+        self.notebook.causes = ending.rivals
+        self.notebook.unit = measure(folder, 0.0).unit()
+        self.notebook.profile = read_profile(folder)
+
+
+def _without_effect(
+    folder: RunFolder, changes: Sequence[Change], variables: dict[str, str]
+) -> tuple[str, ...]:
+    return Verification.of(folder).without_effect(list(changes), variables)
