@@ -1,0 +1,46 @@
+"""An ablation that loses nothing: every cell of a grid a recorded run, finished or explained.
+
+`load_study(path)` reads a study file, `run_study(study, store)` runs or continues it, and
+`read_states(study)` says how it stands, also while it runs elsewhere.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rerail.store import Store
+    from rerail.study.model import Study
+    from rerail.study.state import CellState
+    from rerail.study.watching import StudyOptions, Watcher
+
+__all__ = ["load_study", "read_states", "run_study"]
+
+
+def load_study(path: Path | str) -> Study:
+    """Raises WrongStudyFile, naming the line and what was expected there."""
+    from rerail.study.file import load_study
+
+    return load_study(path)
+
+
+def run_study(
+    study: Study,
+    store: Store,
+    options: StudyOptions | None = None,
+    watcher: Watcher | None = None,
+) -> dict[str, CellState]:
+    """Run what is not done yet; the state of every cell, by name."""
+    from rerail.study.run import StudyRun
+
+    return StudyRun(study, store, options, watcher).run()
+
+
+def read_states(study: Study) -> dict[str, CellState]:
+    """From the journal alone."""
+    from rerail.study.cells import expand
+    from rerail.study.journal import read_journal
+    from rerail.study.state import fold
+
+    return fold(expand(study), read_journal(study.folder))

@@ -1,0 +1,117 @@
+"""How one attempt of a cell ended, read from its record.
+
+In: a run folder that nobody writes any more. Out: a `Verdict` with the cause from the diagnosis,
+what the run took, and what `retrying` needs to know. A run that ended well is not diagnosed: that
+would cost every healthy cell the time that only a dead one is worth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rerail.catalogue import Cause
+from rerail.investigation.failure import Diagnostician
+from rerail.records import Outcome
+from rerail.store import RunFolder
+from rerail.study.retrying import Ended
+from rerail.study.usage import measure
+
+_WORKER = "loader-worker"
+_UNKNOWN = Outcome("unknown", "nobody knows how it ended")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    verdict: str  # ok, died, incomplete, interrupted, stopped
+    summary: str
+    seconds: float
+    run: str = ""
+    cause: Cause | None = None
+    probability: float | None = None
+    usage: dict[str, float] = field(default_factory=dict)
+    ended: Ended | None = None
+
+    def as_event(self) -> dict[str, object]:
+        return {
+            "verdict": self.verdict,
+            "summary": self.summary,
+            "seconds": round(self.seconds, 3),
+            "run": self.run,
+            "cause": self.cause.id if self.cause else None,
+            "probability": self.probability,
+            "usage": {name: round(value, 3) for name, value in self.usage.items()},
+        }
+
+
+class Examiner:
+    """Reads how attempts ended; loads the catalogue only when one has died."""
+
+    def __init__(self) -> None:
+        self._diagnostician: Diagnostician | None = None
+
+    @property
+    def diagnostician(self) -> Diagnostician:
+        if self._diagnostician is None:
+            self._diagnostician = Diagnostician()
+        return self._diagnostician
+
+    def cause(self, cause_id: str) -> Cause:
+        return self.diagnostician.catalogue[cause_id]
+
+    def examine(self, folder: RunFolder, *, incomplete: str = "") -> Verdict:
+        """`incomplete`: it ended well, but this is missing of what it had to leave."""
+        info = folder.info()
+        outcome = info.outcome or _UNKNOWN
+        seconds = info.elapsed_seconds or 0.0
+        usage = measure(folder)
+        if outcome.kind == "ok" and not incomplete:
+            return Verdict("ok", outcome.summary, seconds, folder.id, usage=usage)
+        ending = self.diagnostician.ending(folder)
+        leading = ending.causes[0] if ending.failure and ending.causes else None
+        summary = f"{outcome.summary}, but {incomplete}" if incomplete else outcome.summary
+        probability = round(leading.probability, 3) if leading else None
+        return Verdict(
+            "incomplete" if incomplete else "died",
+            summary,
+            seconds,
+            folder.id,
+            cause=leading.cause if leading else None,
+            probability=probability,
+            usage=usage,
+            ended=Ended(
+                kind=outcome.kind,
+                signal=outcome.signal,
+                cause=leading.cause if leading else None,
+                probability=probability or 0.0,
+                in_worker=_died_in_worker(folder),
+                lost=info.state == "lost",
+            ),
+        )
+
+    def interrupted(self, folder: RunFolder | None, why: str) -> Verdict:
+        if folder is None:
+            return Verdict("interrupted", why, 0.0)
+        info = folder.info()
+        return Verdict(
+            "interrupted", why, info.elapsed_seconds or 0.0, folder.id, usage=measure(folder)
+        )
+
+    def stopped(self, folder: RunFolder, why: str) -> Verdict:
+        """By the study itself, for a limit."""
+        info = folder.info()
+        return Verdict(
+            "stopped", why, info.elapsed_seconds or 0.0, folder.id, usage=measure(folder)
+        )
+
+
+def ended_by_itself(folder: RunFolder) -> bool:
+    """Whether it had ended before anybody told it to: then its ending is its own."""
+    info = folder.info()
+    if info.state != "ended" or info.outcome is None:
+        return False
+    return not any(event.kind == "signal-forwarded" for event in folder.events())
+
+
+def _died_in_worker(folder: RunFolder) -> bool:
+    everyday = {None, "SIGTERM", "SIGPIPE", "SIGINT", "SIGHUP"}
+    return any(p.role == _WORKER and p.signal not in everyday for p in folder.processes())

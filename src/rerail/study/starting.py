@@ -1,0 +1,122 @@
+"""Taking a study up: what an earlier start left is settled before anything new begins.
+
+In: a `StudyRun` whose lock is held, so that no other study is at work on the folder. Out: no
+process of an earlier start is alive; every attempt has an ending; whatever was collected is on
+record, and whatever was half collected is gone from the results (its originals are in the working
+folder). A result that nobody knows, or that belongs to another command, stops the study.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rerail.errors import RerailError, UsageError
+from rerail.store import RunFolder
+from rerail.study import artifacts, leftovers, workspace
+from rerail.study.ending import ended_by_itself
+from rerail.study.journal import read_journal
+from rerail.study.model import Study
+from rerail.study.state import CellState
+
+if TYPE_CHECKING:
+    from rerail.study.run import StudyRun
+
+
+def events_of(study: Study) -> list[dict[str, Any]]:
+    return read_journal(study.folder)
+
+
+def take_up(run: StudyRun) -> None:
+    ended = leftovers.end_leftovers(run.study.folder)
+    if ended:
+        run.watcher.said(f"ended {ended} processes of an earlier start")
+    artifacts.sweep_staging(run.study.results)
+    for state in run.states.values():
+        _settle(run, state)
+    _refuse_changed(run)
+    if run.options.tries_failed_again:
+        for state in run.states.values():
+            if state.state == "failed":
+                run.note(state, "cell-again")
+
+
+def _settle(run: StudyRun, state: CellState) -> None:
+    if state.open_attempt is not None:
+        _settle_attempt(run, state)
+    if state.state == "done":
+        _check_results(run, state)
+        return
+    target = workspace.result_folder(run.study, state.cell)
+    if target.exists():
+        _recover(run, state)
+    elif state.last is not None and state.last.verdict == "ok" and state.state == "waiting":
+        _collect_again(run, state)
+
+
+def _settle_attempt(run: StudyRun, state: CellState) -> None:
+    attempt = state.open_attempt
+    assert attempt is not None
+    try:
+        folder: RunFolder | None = run.store.resolve(attempt.label)
+    except RerailError:
+        folder = None
+    if folder is not None and ended_by_itself(folder):
+        run.conclude(state, folder)
+        return
+    verdict = run.examiner.interrupted(folder, "the study was killed while it ran")
+    run.note(state, "cell-ended", **verdict.as_event())
+
+
+def _check_results(run: StudyRun, state: CellState) -> None:
+    """Done stays done, unless what it made is no longer there."""
+    target = workspace.result_folder(run.study, state.cell)
+    if not target.exists():
+        run.watcher.cell(state.cell.name, f"its results are gone from {target}: it is run again")
+        run.note(state, "cell-again")
+        return
+    for problem in artifacts.what_is_missing(target):
+        run.watcher.cell(state.cell.name, f"done, but {problem}")
+    run.tidy(state)
+
+
+def _recover(run: StudyRun, state: CellState) -> None:
+    """Killed between the move and the journal: the results are there and know whose they are."""
+    cell = state.cell
+    target = workspace.result_folder(run.study, cell)
+    manifest = artifacts.read_manifest(target)
+    is_own = manifest is not None and manifest.get("key") == cell.key
+    if manifest is None or not is_own or manifest.get("cell") != cell.name:
+        raise artifacts.ResultsInTheWay(
+            f"{target} is there already, and not from this study's {cell.name}",
+            "Nothing was overwritten. Move it away, or give the study another name or `results`.",
+        )
+    run.done(state, manifest)
+    run.watcher.cell(cell.name, "done: its results were collected before the study was killed")
+
+
+def _collect_again(run: StudyRun, state: CellState) -> None:
+    """Killed after the run had ended well, before its files were collected."""
+    work = workspace.work_folder(run.study, state.cell)
+    lacking = artifacts.complaints(work, run.study.artifacts)
+    if lacking:
+        run.watcher.cell(state.cell.name, f"{lacking[0]} any more: it is run again")
+        return
+    assert state.last is not None
+    try:
+        folder: RunFolder | None = run.store.resolve(state.last.run)
+    except RerailError:
+        folder = None
+    run.complete(state, folder)
+
+
+def _refuse_changed(run: StudyRun) -> None:
+    changed = [s for s in run.states.values() if s.state == "done" and s.changed_since]
+    if not changed:
+        return
+    name = changed[0].cell.name
+    count = f"{len(changed)} finished cells" if len(changed) > 1 else f"the finished {name}"
+    raise UsageError(
+        f"the study file now asks for something else of {count}",
+        f"Their results are kept. Give the study another name, or move"
+        f" {workspace.result_folder(run.study, changed[0].cell)}\naway to have it run again.",
+    )
