@@ -55,6 +55,7 @@ def test_the_change_that_removes_the_failure_is_confirmed_and_kept(tmp_path: Pat
     assert again["trials"] == document["trials"]
 
 
+@pytest.mark.slow
 def test_two_changes_that_are_needed_together(tmp_path: Path) -> None:
     command = [sys.executable, DIES, "--lives-with", "both"]
     tries = ["--try", "--mode good", "--try", "--colour blue", "--try", "GOOD=1"]
@@ -82,12 +83,18 @@ def test_a_failure_that_never_comes_is_not_reproduced(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["status"] == "not-reproduced"
 
 
-def test_a_change_that_the_program_refuses_is_left_out_and_told(tmp_path: Path) -> None:
-    tries = ["--try", "--no-such-option 1", "--try", "GOOD=1"]
-    command = [sys.executable, DIES, "--lives-with", "variable"]
-    _, document = answer(tmp_path / "home", *tries, "--", *command)
-    assert document["status"] == "confirmed" and document["changes"] == ["GOOD=1"]
-    assert "--no-such-option 1" in document["not_applicable"]
+def test_values_of_one_thing_are_tried_apart_and_what_is_refused_is_left_out(
+    tmp_path: Path,
+) -> None:
+    tries = ["--mode strange", "--mode good", "--no-such-option 1", "--colour red"]
+    command = [sys.executable, DIES, "--colour", "red"]
+    flags = [word for text in tries for word in ("--try", text)]
+    _, document = answer(tmp_path / "home", *flags, "--seed", "3", "--", *command)
+    assert document["status"] == "confirmed" and document["changes"] == ["--mode good"]
+    assert not any({*tries[:2]} <= set(trial["changes"]) for trial in document["trials"])
+    left_out = document["not_applicable"]
+    assert {"--mode strange", "--no-such-option 1"} <= {*left_out, *document["ruled_out"]}
+    assert "already" in left_out["--colour red"]
 
 
 def test_a_death_inside_a_wrapper_that_ends_well_counts(tmp_path: Path) -> None:
@@ -106,7 +113,9 @@ def test_a_death_inside_a_wrapper_that_ends_well_counts(tmp_path: Path) -> None:
         (["--try", "nonsense", "--", "true"], "not a change"),
         (["--try", "--mode good", "--", sys.executable, DIES, "--mode", "good"], "already"),
         (["--budget", "soon", "--", "true"], "not a time"),
-        (["--try", "--a 1", "--try", "--a 2", "--", "true"], "two values"),
+        (["--reproducer", "/", "--", "true"], "there already"),
+        (["--scheduler", "moon", "--", "true"], "moon"),
+        (["--jobs", "5000", "--", "true"], "processors"),
     ],
 )
 def test_wrong_usage_is_a_sentence(tmp_path: Path, arguments: list[str], words: str) -> None:
@@ -157,3 +166,36 @@ def test_the_list_names_what_applies(tmp_path: Path) -> None:
     assert done.returncode == 0
     listed = {change["text"] for change in json.loads(done.stdout)["changes"]}
     assert {"dataloader-workers=0", "one-openmp-runtime", "malloc-check"} <= listed
+
+
+def test_a_change_under_which_it_hangs_is_not_a_cure(tmp_path: Path) -> None:
+    tries = ["--try", "--mode stuck", "--try", "--colour blue"]
+    status, document = answer(
+        tmp_path / "home", *tries, "--", sys.executable, DIES, "--works", "--until-seconds", "0.6"
+    )
+    assert status == 1 and document["status"] != "confirmed"
+    stuck = [t for t in document["trials"] if "--mode stuck" in t["changes"]]
+    assert stuck and all(t["outcome"] != "crashed" for t in stuck)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_trials_at_once(tmp_path: Path) -> None:
+    tries = ["--try", "--mode good", "--try", "--colour blue", "--try", "GOOD=1"]
+    status, document = answer(tmp_path / "home", "--jobs", "2", *tries, "--", sys.executable, DIES)
+    assert status == 0 and document["changes"] == ["--mode good"]
+
+
+def test_the_reproducer_is_the_smallest_command_and_fails(tmp_path: Path) -> None:
+    folder = tmp_path / "reproducer"
+    command = [sys.executable, DIES, "--lives-with", "variable", "--colour", "green"]
+    _, document = answer(
+        tmp_path / "home", "--reproducer", str(folder), "--try", "GOOD=1", "--", *command
+    )
+    made = document["reproducer"]
+    assert document["status"] == "confirmed"
+    assert made["fails"] and made["is_smallest"]
+    assert made["command"] == [sys.executable, DIES]
+    assert sorted(made["left_away"]) == ["--colour green", "--lives-with variable"]
+    again = subprocess.run(["sh", folder / "run.sh"], capture_output=True, timeout=60)
+    assert again.returncode == -signal.SIGSEGV
+    assert "SIGSEGV" in (folder / "README.md").read_text()

@@ -2,6 +2,7 @@
 
 --until-seconds: when it dies. --lives-with NAME: what has to be there for it to live on:
 `mode` (--mode good), `variable` (GOOD=1), `both`, `nothing` (it always dies) or `always`.
+--mode strange is refused, --mode stuck never ends; both only after the imports, as programs do.
 """
 
 import argparse
@@ -14,8 +15,19 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--lives-with", default="mode")
 parser.add_argument("--mode", default="bad")
 parser.add_argument("--colour", default="red")
-parser.add_argument("--until-seconds", type=float, default=0.2)
+parser.add_argument("--until-seconds", type=float, default=0.1)
+parser.add_argument("--works", action="store_true", help="use the processor while it waits")
 a = parser.parse_args()
+
+
+def wait(seconds):
+    if not a.works:
+        time.sleep(seconds)
+        return
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        sum(range(1000))
+
 
 has_mode, has_variable = a.mode == "good", os.environ.get("GOOD") == "1"
 lives = {
@@ -27,9 +39,11 @@ lives = {
 }[a.lives_with]
 if a.mode == "strange":
     sys.exit("a strange mode")
-time.sleep(a.until_seconds)
+if a.mode == "stuck":
+    time.sleep(1000)
+wait(a.until_seconds)
 if not lives:
     print("about to die", flush=True)
     os.kill(os.getpid(), signal.SIGSEGV)
-time.sleep(1.0)
+wait(0.4)
 print("done", flush=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rerail.errors import RerailError
-from rerail.records import BlackBox
+from rerail.records import BlackBox, VitalsRow
 from rerail.store import RunFolder
 
 Unit = Literal["steps", "batches", "seconds"]
@@ -52,6 +52,19 @@ def measure(folder: RunFolder, seconds: float) -> Distance:
         first_step_seconds=first,
         steps_per_second=rate,
     )
+
+
+def idle_seconds(rows: Sequence[VitalsRow]) -> float:
+    """How long, up to the last of these, next to no processor time was used."""
+    used = idle = 0.0
+    for later, row in zip(rows[:0:-1], rows[-2::-1], strict=True):
+        # A process that ended takes its time with it: only what is added counts.
+        used += max(0.0, later.tree.cpu_seconds - row.tree.cpu_seconds)
+        stretch = rows[-1].t_seconds - row.t_seconds
+        if used > 0.03 * stretch + 0.03:
+            break
+        idle = stretch
+    return idle
 
 
 def _pace(boxes: Sequence[BlackBox]) -> tuple[float | None, float | None]:

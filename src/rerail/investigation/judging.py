@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rerail.investigation.changes import Change
 from rerail.investigation.earlier import earlier_runs, lifetimes
-from rerail.investigation.exposure import Distance, measure
+from rerail.investigation.exposure import Distance, idle_seconds, measure
 from rerail.investigation.failure import Diagnostician, Ending, Failure
 from rerail.investigation.notebook import Notebook
 from rerail.investigation.profile import read_profile
 from rerail.investigation.trial import Trial, TrialOutcome, Verification, died_before
 from rerail.investigation.watching import UnderWay
 from rerail.store import RunFolder, Store
+
+# A program that kept a quarter of a processor busy, and then nothing for two seconds and for two
+# fifths of its time, is stuck.
+_BUSY_SHARE = 0.25
+_IDLE_SECONDS = 2.0
+_IDLE_PART = 0.4
 
 
 class Judge:
@@ -56,11 +63,16 @@ class Judge:
             )
         folder = RunFolder(path)
         outcome, failure, summary = self._outcome(each, folder)
+        distance = measure(folder, folder.info().elapsed_seconds or seconds)
+        idle = self._stuck_seconds(folder, distance.seconds) if outcome == "stopped" else 0.0
+        if idle:
+            outcome, summary = "other", f"it did nothing any more for {idle:.0f} s"
+            distance = replace(distance, seconds=distance.seconds - idle)
         return Trial(
             changes=each.plan.changes,
             reason=each.plan.reason,
             outcome=outcome,
-            distance=measure(folder, folder.info().elapsed_seconds or seconds),
+            distance=distance,
             cause=failure.cause if failure else None,
             run=folder.id,
             summary=summary,
@@ -88,6 +100,17 @@ class Judge:
             return "crashed", failure, failure.summary
         is_it = known is not None and known.is_same_as(failure, ending.rivals)
         return "crashed" if is_it else "other", failure, failure.summary
+
+    def _stuck_seconds(self, folder: RunFolder, elapsed: float) -> float:
+        """How long it was idle at its end, if the failing run was not and seconds are counted.
+
+        Steps tell by themselves that nothing goes on. By the clock alone, a change that makes the
+        program hang would be taken for one that makes it live.
+        """
+        if self.notebook.unit != "seconds" or self.notebook.profile.busy_share < _BUSY_SHARE:
+            return 0.0
+        idle = idle_seconds(folder.recent_vitals())
+        return idle if idle >= max(_IDLE_SECONDS, _IDLE_PART * elapsed) else 0.0
 
     def _settle(self, ending: Ending, folder: RunFolder) -> None:
         self.notebook.failure = ending.failure

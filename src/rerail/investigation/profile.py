@@ -27,6 +27,7 @@ class Profile:
     loads_npz: bool = False
     openmp_paths: tuple[tuple[str, str], ...] = ()  # flavour and path
     peak_rss_bytes: int = 0
+    busy_share: float = 0.0  # processors in use on average
 
     @property
     def loader_workers(self) -> int:
@@ -48,6 +49,7 @@ def read_profile(folder: RunFolder) -> Profile:
         for library in crash.libraries:
             libraries.setdefault(library.path, library)
     names = [path.rpartition("/")[2] for path in libraries]
+    vitals = folder.recent_vitals()
     loaders = [loader for box in boxes for loader in box.loaders]
     return Profile(
         is_recorded=bool(libraries),
@@ -66,7 +68,8 @@ def read_profile(folder: RunFolder) -> Profile:
             for library in sorted(libraries.values(), key=lambda each: each.path)
             if _flavour(library)
         ),
-        peak_rss_bytes=max((row.tree.rss_bytes for row in folder.recent_vitals()), default=0),
+        peak_rss_bytes=max((row.tree.rss_bytes for row in vitals), default=0),
+        busy_share=vitals[-1].tree.cpu_seconds / max(vitals[-1].t_seconds, 0.1) if vitals else 0.0,
     )
 
 
