@@ -106,8 +106,8 @@ def read_death(folder: RunFolder, store: Store, catalogue: Catalogue) -> Death |
     )
 
 
-def stopped_by(folder: RunFolder, outcome: Outcome, diagnosis: Diagnosis) -> str | None:
-    """Who outside the run told it to end, if anybody did."""
+def told_to_end(folder: RunFolder) -> str | None:
+    """The signal that reached the recorder from outside the run and asks it to end."""
     own = {process.pid for process in folder.processes()}
     for event in folder.events():
         name = event.data.get("signal")
@@ -118,6 +118,14 @@ def stopped_by(folder: RunFolder, outcome: Outcome, diagnosis: Diagnosis) -> str
             continue
         sender = event.data.get("sender_name")
         return f"{name} from {sender}" if sender else str(name)
+    return None
+
+
+def stopped_by(folder: RunFolder, outcome: Outcome, diagnosis: Diagnosis) -> str | None:
+    """Who outside the run told it to end, if anybody did."""
+    told = told_to_end(folder)
+    if told is not None:
+        return told
     if outcome.kind == "hang":
         return None  # stopped by rerail itself
     if outcome.signal in _STOPPING:
