@@ -273,7 +273,7 @@ class _Reader(ast.NodeVisitor):
             return
         for keyword in node.keywords:
             value = keyword.value
-            is_number = isinstance(value, ast.Constant) and isinstance(value.value, int)
+            is_number = isinstance(value, ast.Constant) and type(value.value) is int
             if keyword.arg == "default" and is_number:
                 self.program.workers = int(ast.unparse(value))
 

@@ -1,0 +1,169 @@
+"""How well does a dry run of three steps predict the peak memory of the whole run?
+
+    .venv/bin/python -m benchmarks.memory_plan [--only TEXT] [--out FILE.jsonl]
+
+Every configuration is first planned (`plan_memory`, three steps), then run to its end without
+rerail while its memory is read from outside: the highest sum of proportional sizes (PSS) over the
+process tree, with what the main process's own high-water mark adds between two readings. Nothing of
+the prediction was fitted to these configurations. Prints every error, their median, and how many
+predictions were too low by more than 5 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rerail.preflight.memory_plan import plan_memory
+from rerail.preflight.proc_memory import read_tree, tree_of
+
+PROGRAM = Path(__file__).parent / "programs" / "train_sized.py"
+MEDIAN_BAR, LOW_BAR = 0.04, 0.05
+_READ_SECONDS = 0.04
+
+
+@dataclass(frozen=True)
+class Configuration:
+    name: str
+    command: tuple[str, ...]
+
+
+def configurations(data: Path) -> Iterator[Configuration]:
+    """Held out: conv, transformer, recurrent, two towers; both optimizers; mapped and loaded."""
+    grid = [
+        # model, width, optimizer, batch size, workers, mapped
+        ("resnet", 16, "sgd", 16, 0, False),
+        ("resnet", 16, "adamw", 64, 0, False),
+        ("resnet", 32, "adamw", 32, 2, False),
+        ("resnet", 32, "sgd", 64, 0, True),
+        ("resnet", 24, "adamw", 48, 1, True),
+        ("resnet", 48, "adamw", 16, 0, False),
+        ("resnet", 16, "sgd", 128, 2, True),
+        ("transformer", 128, "adamw", 8, 0, False),
+        ("transformer", 256, "adamw", 16, 0, False),
+        ("transformer", 256, "sgd", 8, 2, False),
+        ("transformer", 384, "adamw", 4, 0, True),
+        ("transformer", 192, "sgd", 24, 0, True),
+        ("transformer", 256, "adamw", 12, 1, True),
+        ("transformer", 512, "adamw", 8, 0, False),
+        ("gru", 128, "adamw", 16, 0, False),
+        ("gru", 256, "sgd", 32, 0, False),
+        ("gru", 128, "sgd", 64, 2, False),
+        ("gru", 256, "adamw", 32, 0, True),
+        ("gru", 192, "adamw", 48, 2, True),
+        ("gru", 128, "adamw", 96, 0, True),
+        ("gru", 384, "sgd", 16, 1, False),
+    ]
+    for model, width, optimizer, batch, workers, mapped in grid:
+        words = [sys.executable, str(PROGRAM), "--model", model, "--data", f"{data}/{model}.npy"]
+        words += ["--width", str(width), "--optimizer", optimizer, "--batch-size", str(batch)]
+        words += ["--workers", str(workers), "--save", f"{data}/{model}.pt"]
+        words += ["--mapped"] if mapped else []
+        how = "mapped" if mapped else "loaded"
+        name = f"{model}-{width} {optimizer} b{batch} w{workers} {how}"
+        yield Configuration(name, tuple(words))
+    tower = [sys.executable, "-m", "twotower", "train", "--data", f"{data}/towers"]
+    tower += ["--device", "cpu", "--no-bar", "--val-rows", "64", "--checkpoint-every", "10"]
+    for batch, accum, steps in ((4, 1, 30), (8, 2, 20), (16, 1, 20), (32, 2, 12)):
+        out = f"{data}/run-{batch}-{accum}"
+        words = [*tower, "--bs", str(batch), "--accum", str(accum), "--steps", str(steps)]
+        yield Configuration(f"twotower b{batch} accum {accum}", (*words, "--out", out))
+
+
+def prepare(data: Path) -> None:
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    np.save(data / "resnet.npy", rng.integers(0, 255, (900, 3, 96, 96), dtype=np.uint8))
+    np.save(data / "transformer.npy", rng.integers(0, 8192, (400, 128), dtype=np.int32))
+    np.save(data / "gru.npy", rng.standard_normal((1200, 64, 256), dtype=np.float32))
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "twotower", "prepare", "--synthetic", "--rows", "1500"),
+            *("--length", "60", "--bank", "4000", "--out", str(data / "towers")),
+        ],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+
+
+def true_peak(command: tuple[str, ...], cwd: Path) -> tuple[int, int]:
+    """The peak of the whole run from outside: counted once, and resident sizes added up."""
+    process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL)
+    once = added = 0
+    pids: list[int] = []
+    looked = 0.0
+    while process.poll() is None:
+        if time.monotonic() - looked > 0.2:
+            pids, looked = tree_of(process.pid), time.monotonic()
+        found = read_tree(pids)
+        if found and found[0].pid == process.pid:
+            gap = max(0, _high_water(process.pid) - found[0].rss_bytes)
+            once = max(once, sum(p.pss_bytes for p in found) + gap)
+            added = max(added, sum(p.rss_bytes for p in found) + gap)
+        time.sleep(_READ_SECONDS)
+    if process.returncode != 0:
+        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
+    return once, added
+
+
+def _high_water(pid: int) -> int:
+    try:
+        text = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    for line in text.splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", default="", help="configurations whose name contains this")
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--out", type=Path, help="append one JSON line per configuration")
+    args = parser.parse_args()
+    work = Path(tempfile.mkdtemp(prefix="memory-plan-"))
+    errors: list[float] = []
+    try:
+        prepare(work)
+        for configuration in configurations(work):
+            if args.only not in configuration.name:
+                continue
+            plan = plan_memory(configuration.command, work, dict(os.environ), steps=args.steps)
+            once, added = true_peak(configuration.command, work)
+            error = plan.peak_bytes / once - 1
+            added_error = plan.peak_rss_bytes / added - 1
+            errors.append(error)
+            print(
+                f"{configuration.name:36} predicted {plan.peak_bytes / 2**20:7.0f} MiB"
+                f"  true {once / 2**20:7.0f} MiB  {error:+6.1%}   (added up {added_error:+6.1%})",
+                flush=True,
+            )
+            if args.out:
+                row = {"name": configuration.name, "true": once, "plan": plan.to_json()}
+                with args.out.open("a") as file:
+                    file.write(json.dumps({**row, "true_added": added}) + "\n")
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    median = statistics.median(abs(error) for error in errors)
+    low = sum(error < -LOW_BAR for error in errors)
+    print(
+        f"{len(errors)} configurations: median error {median:.1%}, too low by more than 5 %: {low}"
+    )
+    return 0 if median < MEDIAN_BAR and low == 0 else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,325 @@
+"""A dry run: the command under the recorder for a few steps, then measured while it stands still.
+
+In: a command, folder, variables, how many steps. Out: a `Rehearsal`. The program runs for real,
+with the variables RERAIL_REHEARSAL and WANDB_MODE added and a folder of ours on PYTHONPATH; after
+the last step (or before it would remove a file of the user's) it waits, loader workers fill their
+queues, memory is read, and it is ended at once, without its signal handlers or atexit functions.
+Promises: its record and scratch files are in a temporary folder, which is removed, and so are
+files and folders that the program made anew.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from rerail.errors import RerailError
+from rerail.preflight.proc_memory import (
+    DataMapping,
+    ProcessMemory,
+    data_mappings,
+    read_tree,
+    tree_of,
+)
+from rerail.records import BlackBox, MappedLibrary, Outcome, ProcessRecord
+from rerail.scheduling.local import LocalTask
+from rerail.scheduling.task import Task
+from rerail.store import RunFolder
+
+STUB = Path(__file__).resolve().parent / "stub"
+_POLL_SECONDS = 0.02
+_SETTLE_SECONDS = 4.0  # for loader queues to fill once nobody takes from them
+_QUIET_SECONDS = 0.4
+_OTHERS_SECONDS = 5.0  # for the other ranks to get to the same step
+_BREATH = 1 << 20
+
+Ending = Literal["steps", "write", "finished", "failed", "time"]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one training process said of itself."""
+
+    pid: int
+    reason: str
+    detail: str
+    steps: int
+    marks: list[dict[str, Any]]
+    sizes: dict[str, int]
+    moved: list[str]
+
+    def peak(self, steps_from: int = 0) -> int:
+        """The highest resident size since that many steps were done."""
+        return max(
+            (int(m.get("VmHWM", 0)) for m in self.marks if m["step"] >= steps_from), default=0
+        )
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    command: tuple[str, ...]
+    ending: Ending
+    seconds: float
+    reports: list[Report] = field(default_factory=list)
+    processes: list[ProcessMemory] = field(default_factory=list)  # standing still
+    mappings: dict[int, list[DataMapping]] = field(default_factory=dict)
+    records: list[ProcessRecord] = field(default_factory=list)
+    boxes: list[BlackBox] = field(default_factory=list)
+    libraries: dict[str, list[MappedLibrary]] = field(default_factory=dict)
+    sampled_peak_bytes: int = 0  # of the tree's resident sizes added up
+    outcome: Outcome | None = None
+    diagnosis: dict[str, Any] | None = None
+    last_lines: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)  # what it had made anew
+
+    @property
+    def steps(self) -> int:
+        return max((report.steps for report in self.reports), default=0)
+
+
+def rehearse(
+    command: Sequence[str],
+    cwd: Path,
+    environ: Mapping[str, str],
+    *,
+    steps: int = 3,
+    most_seconds: float = 120.0,
+) -> Rehearsal:
+    with _work_folder() as work:
+        task = _task(command, cwd, environ, work, steps, most_seconds)
+        running = LocalTask(task)
+        begun = time.monotonic()
+        try:
+            reports, processes, mappings = _watch(running, work, begun + most_seconds)
+            is_over = running.is_over()
+        finally:
+            (work / "reports" / "end").touch()
+            _let_end(running)
+            running.stop()
+            removed = remove_new(work / "reports" / "created.log")
+        seconds = time.monotonic() - begun
+        folder = running.folder()
+        problem = running.problem()
+        if folder is None or problem:
+            words = problem or "it left no record"
+            raise RerailError(f"{command[0]} could not be started: {words}", "Check its name.")
+        return _read(
+            command,
+            RunFolder(folder),
+            seconds,
+            reports,
+            processes,
+            mappings,
+            is_over=is_over,
+            removed=removed,
+        )
+
+
+@contextmanager
+def _work_folder() -> Iterator[Path]:
+    work = Path(tempfile.mkdtemp(prefix="rerail-check-"))
+    try:
+        for name in ("reports", "scratch", "home"):
+            (work / name).mkdir()
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _task(
+    command: Sequence[str],
+    cwd: Path,
+    environ: Mapping[str, str],
+    work: Path,
+    steps: int,
+    most_seconds: float,
+) -> Task:
+    path = environ.get("PYTHONPATH")
+    settings = {
+        "folder": str(work / "reports"),
+        "scratch": str(work / "scratch"),
+        "steps": steps,
+        "started_unix": time.time(),
+        "free": [str(work), "/dev/", "/proc/", "/sys/"],
+    }
+    added = {
+        "RERAIL_REHEARSAL": json.dumps(settings),
+        "PYTHONPATH": f"{STUB}:{path}" if path else str(STUB),
+        "WANDB_MODE": "disabled",  # a dry run is nobody's experiment
+    }
+    return Task(
+        command=tuple(command),
+        cwd=str(cwd),
+        home=str(work / "home"),
+        environ={**environ, **added},
+        label=work.name,
+        stall_seconds=max(20.0, most_seconds / 2),
+        settings={"purpose": "check"},
+    )
+
+
+def _watch(
+    running: LocalTask, work: Path, deadline: float
+) -> tuple[list[Report], list[ProcessMemory], dict[int, list[DataMapping]]]:
+    """Until somebody reports, the command ends, or time is up; then measure."""
+    folder = work / "reports"
+    while not running.is_over() and time.monotonic() < deadline:
+        if any(folder.glob("*.json")):
+            _wait_for_others(running, folder)
+            processes = _when_settled(running)
+            return (
+                _reports(folder),
+                processes,
+                {p.pid: data_mappings(p.pid) for p in processes},
+            )
+        time.sleep(_POLL_SECONDS)
+    processes = read_tree(_pids(running)) if not running.is_over() else []
+    return _reports(folder), processes, {p.pid: data_mappings(p.pid) for p in processes}
+
+
+def _wait_for_others(running: LocalTask, folder: Path) -> None:
+    """Ranks reach the last step one after the other."""
+    until = time.monotonic() + _OTHERS_SECONDS
+    while time.monotonic() < until and not running.is_over():
+        path = running.folder()
+        training = 0
+        if path is not None:
+            training = sum(box.optimizer_steps > 0 for box in RunFolder(path).boxes())
+        if len(list(folder.glob("*.json"))) >= training:
+            return
+        time.sleep(0.1)
+
+
+def _when_settled(running: LocalTask) -> list[ProcessMemory]:
+    """Loader workers go on until their queues are full: the most that they will ever hold."""
+    processes = read_tree(_pids(running))
+    last, quiet_since = _total(processes), time.monotonic()
+    until = quiet_since + _SETTLE_SECONDS
+    while len(processes) > 1 and time.monotonic() < until:
+        time.sleep(0.1)
+        processes = read_tree(_pids(running))
+        total = _total(processes)
+        if abs(total - last) > _BREATH:
+            last, quiet_since = total, time.monotonic()
+        elif time.monotonic() - quiet_since >= _QUIET_SECONDS:
+            break
+    return processes
+
+
+def _total(processes: Sequence[ProcessMemory]) -> int:
+    return sum(process.pss_bytes for process in processes)
+
+
+def _pids(running: LocalTask) -> list[int]:
+    folder = running.folder()
+    if folder is None:
+        return []
+    try:
+        root = RunFolder(folder).info().root_pid
+    except RerailError:
+        return []
+    return tree_of(root) if root else []
+
+
+def _let_end(running: LocalTask) -> None:
+    """Give the recorder a moment to write the ending of a command that has just left."""
+    until = time.monotonic() + 2.0
+    while not running.is_over() and time.monotonic() < until:
+        time.sleep(_POLL_SECONDS)
+
+
+def remove_new(log: Path) -> list[str]:
+    """Take away what the dry run made: files and folders that were not there before it."""
+    removed = []
+    for path in _created(log):
+        try:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+            removed.append(str(path))
+        except OSError:
+            continue  # the program has removed it itself
+    return removed
+
+
+def _created(log: Path) -> list[Path]:
+    try:
+        lines = log.read_text(errors="replace").splitlines()
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        try:
+            found.append(Path(json.loads(line)))
+        except ValueError:
+            continue
+    return found
+
+
+def _reports(folder: Path) -> list[Report]:
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            found.append(Report(**json.loads(path.read_text())))
+        except (OSError, ValueError, TypeError):
+            continue
+    return found
+
+
+def _read(
+    command: Sequence[str],
+    folder: RunFolder,
+    seconds: float,
+    reports: list[Report],
+    processes: list[ProcessMemory],
+    mappings: dict[int, list[DataMapping]],
+    *,
+    is_over: bool,
+    removed: list[str],
+) -> Rehearsal:
+    outcome = folder.info().outcome
+    ending: Ending = "time"
+    if reports:
+        ending = "write" if all(report.reason == "write" for report in reports) else "steps"
+    elif is_over:
+        is_well = outcome is not None and outcome.kind == "ok"
+        ending = "finished" if is_well else "failed"
+    rows = folder.recent_vitals()
+    return Rehearsal(
+        tuple(command),
+        ending,
+        seconds,
+        reports,
+        processes,
+        mappings,
+        folder.processes(),
+        folder.boxes(),
+        folder.libraries(),
+        max((row.tree.rss_bytes for row in rows), default=0),
+        outcome,
+        _diagnosis(folder, command) if ending == "failed" else None,
+        _last_lines(folder),
+        removed,
+    )
+
+
+def _diagnosis(folder: RunFolder, command: Sequence[str]) -> dict[str, Any]:
+    from rerail.diagnosis import diagnose
+    from rerail.evidence.run_collect import collect_run
+
+    return diagnose(collect_run(folder, []), command=list(command)).to_json()
+
+
+def _last_lines(folder: RunFolder, count: int = 5) -> list[str]:
+    try:
+        return [line.text.decode(errors="replace") for line in folder.output().tail(count)]
+    except (RerailError, OSError):
+        return []
