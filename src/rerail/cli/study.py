@@ -50,7 +50,7 @@ def _file_argument(function: Any) -> Any:
     )
 
 
-@command.command("run", hidden=True, epilog="Example: rerail study ablation.toml --jobs 2")
+@command.command("run", epilog="Example: rerail study ablation.toml --jobs 2")
 @_file_argument
 @click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Cells at once.")
 @click.option(
@@ -74,7 +74,7 @@ def run(
     home: Path | None,
     as_json: bool,
 ) -> int:
-    """Run or continue the study in FILE."""
+    """Run or continue the study in FILE (`run` need not be typed)."""
     from rerail.study import load_study, run_study
     from rerail.study.table import build_table
     from rerail.study.watching import Silent, StudyOptions
@@ -144,7 +144,7 @@ def status(file: Path, as_json: bool) -> int:
 )
 @json_option
 def report(file: Path, html_to: str | None, csv_to: str | None, as_json: bool) -> int:
-    """The table of the study in FILE: in the terminal, as HTML and as CSV."""
+    """Show the table of the study, and write it as HTML and CSV."""
     study, table = _table_of(file)
     if csv_to == "-":
         if as_json:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rerail.catalogue import Cause
+from rerail.diagnosis.result import Candidate
 from rerail.investigation.failure import Diagnostician
 from rerail.records import Outcome
 from rerail.store import RunFolder
@@ -83,6 +84,7 @@ class Examiner:
                 signal=outcome.signal,
                 cause=leading.cause if leading else None,
                 probability=probability or 0.0,
+                is_recorded=leading is not None and _has_record(leading),
                 in_worker=_died_in_worker(folder),
                 lost=info.state == "lost",
             ),
@@ -110,6 +112,11 @@ def ended_by_itself(folder: RunFolder) -> bool:
     if info.state != "ended" or info.outcome is None:
         return False
     return not any(event.kind == "signal-forwarded" for event in folder.events())
+
+
+def _has_record(candidate: Candidate) -> bool:
+    """Whether the kernel says so: a SIGKILL alone may be anybody's."""
+    return any(o.kind in ("oom-kill", "kernel-line") for o in candidate.speaks_for)
 
 
 def _died_in_worker(folder: RunFolder) -> bool:

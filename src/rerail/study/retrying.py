@@ -61,6 +61,7 @@ class Ended:
     signal: str | None
     cause: Cause | None
     probability: float
+    is_recorded: bool = False  # the kernel's own record speaks for the cause
     in_worker: bool = False  # it was a DataLoader worker that died
     lost: bool = False  # its recorder was killed too: nobody knows how it ended
 
@@ -95,7 +96,7 @@ def decide(
         cause for cause in (ended.cause, worker_remedies if ended.in_worker else None) if cause
     ]
     # A crash by chance is first tried as it was: a remedy that is not needed costs speed.
-    if chance is None or tried > 0 or name in NEEDS_REMEDY:
+    if chance is None or tried > 0:
         for remedy, added in _remedies(causes, changes, command, environ, profile):
             return Decision(True, (*changes, *added), f"again with {', '.join(added)} ({remedy})")
     if chance is not None:
@@ -108,6 +109,8 @@ def _chance(ended: Ended) -> str | None:
     if ended.lost:
         return "its recorder was killed"
     is_sure = ended.cause is not None and ended.probability >= _SURE
+    if ended.signal == "SIGKILL" and not ended.is_recorded:
+        is_sure = False
     if is_sure and ended.cause is not None and ended.cause.id in OF_CHANCE:
         return "it may not come back"
     if ended.signal in _FROM_OUTSIDE and not is_sure:

@@ -18,6 +18,7 @@ from rerail.study.model import Metric, Study, Value
 from rerail.study.state import Attempt, CellState
 
 SCHEMA = 1
+_WITHOUT_CAUSE = {"died": "unexplained", "incomplete": "files missing", "stopped": "over a limit"}
 _CSV_ENDING = ("seconds", "peak_rss_bytes", "attempts", "causes", "remedies", "run", "files")
 
 
@@ -31,10 +32,12 @@ class Death:
     decision: str
     run: str
 
+    verdict: str = "died"
+
     @property
     def cause_in_words(self) -> str:
         if self.cause is None:
-            return "unexplained"
+            return _WITHOUT_CAUSE[self.verdict]
         sure = f" ({self.probability:.0%})".replace("%", " %") if self.probability else ""
         return f"{self.cause}{sure}"
 
@@ -72,7 +75,7 @@ class StudyTable:
                 parts.append(f"{self.count(state)} {state}")
         if self.deaths:
             number = len(self.deaths)
-            parts.append(f"{number} death{'s' * (number > 1)}, each explained below")
+            parts.append(f"{number} death{'s' * (number > 1)} on the way")
         return "; ".join(parts)
 
     @property
@@ -134,6 +137,7 @@ def _death(state: CellState, attempt: Attempt) -> Death:
         summary=attempt.summary,
         decision=attempt.decision,
         run=attempt.run,
+        verdict=attempt.verdict,
     )
 
 
@@ -144,7 +148,7 @@ def remedies_of(state: CellState) -> str:
 
 def causes_of(state: CellState) -> str:
     """Why it died, each cause once, in order."""
-    names = [a.cause or "unexplained" for a in state.deaths]
+    names = [a.cause or _WITHOUT_CAUSE[a.verdict] for a in state.deaths]
     counts = {name: names.count(name) for name in names}
     return ", ".join(f"{name} ×{n}" if n > 1 else name for name, n in counts.items())
 

@@ -23,15 +23,16 @@ _COLOURS = {"done": "green", "failed": "red", "running": "cyan", "waiting": "dim
 
 
 def show(table: StudyTable, console: Console) -> None:
+    import textwrap
+
     from rich.text import Text
 
     show_cells(table, console)
     if table.has_seeds and table.metrics:
         console.print(_configurations(table))
-    for line in death_lines(table):
-        console.print(Text(line))
-    for line in effect_lines(table):
-        console.print(Text(line))
+    for line in (*death_lines(table), *effect_lines(table)):
+        indent = " " * (len(line) - len(line.lstrip()) + 4)
+        console.print(Text(textwrap.fill(line, console.width, subsequent_indent=indent)))
 
 
 def show_cells(table: StudyTable, console: Console) -> None:
@@ -52,12 +53,11 @@ def _cells(table: StudyTable) -> Table:
         grid.add_column(metric.name, justify="right", no_wrap=True)
     grid.add_column("time", justify="right", no_wrap=True)
     grid.add_column("memory", justify="right", no_wrap=True)
-    has_deaths = any(state.deaths for state in table.cells)
-    if has_deaths:
-        grid.add_column("died of", overflow="fold")
-    if any(remedies_of(state) for state in table.cells):
-        grid.add_column("run with", overflow="fold")
-    for state in table.cells:
+    stories = [_story(state) for state in table.cells]
+    if any(stories):
+        widest = max(len(line) for story in stories for line in story.splitlines() or [""])
+        grid.add_column("died of, + run with", overflow="fold", min_width=min(widest, 24))
+    for state, story in zip(table.cells, stories, strict=True):
         row = [
             Text(state.cell.name),
             Text(_state(state), style=_COLOURS[state.state]),
@@ -65,10 +65,8 @@ def _cells(table: StudyTable) -> Table:
             Text(seconds_in_words(state.last.seconds) if state.last and state.last.seconds else ""),
             Text(bytes_in_words(state.peak_rss_bytes) if state.peak_rss_bytes else ""),
         ]
-        if has_deaths:
-            row.append(Text(causes_of(state)))
-        if len(grid.columns) > len(row):
-            row.append(Text(remedies_of(state)))
+        if any(stories):
+            row.append(Text(story))
         grid.add_row(*row)
     return grid
 
@@ -76,6 +74,12 @@ def _cells(table: StudyTable) -> Table:
 def _state(state: CellState) -> str:
     tries = len(state.attempts)
     return f"{state.state} ({tries})" if tries > 1 else state.state
+
+
+def _story(state: CellState) -> str:
+    """Why it died, and the remedy that it was run with afterwards."""
+    remedies = remedies_of(state)
+    return "\n".join(filter(None, [causes_of(state), f"+ {remedies}" if remedies else ""]))
 
 
 def _configurations(table: StudyTable) -> Table:

@@ -1,0 +1,76 @@
+"""A cell is tried again only where that can help, and then with a safe remedy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rerail.catalogue import load_catalogue
+from rerail.investigation.profile import Profile
+from rerail.study.retrying import NEEDS_REMEDY, OF_CHANCE, Decision, Ended, decide
+
+CATALOGUE = load_catalogue()
+LOADER = Profile(is_recorded=True, has_boxes=True, loaders=(4,), uses_torch=True)
+
+
+def ended(cause: str | None, probability: float = 0.95, **fields: object) -> Ended:
+    found = CATALOGUE[cause] if cause else None
+    return replace(Ended("signal", "SIGSEGV", found, probability), **fields)  # type: ignore[arg-type]
+
+
+def decision(what: Ended, tried: int = 0, changes: tuple[str, ...] = (), **limits: int) -> Decision:
+    return decide(
+        what, tried, limits, changes, ["python", "t.py"], {}, LOADER, CATALOGUE["worker-crashed"]
+    )
+
+
+def test_a_crash_by_chance_is_first_tried_as_it_was() -> None:
+    found = decision(ended("native-segfault"))
+    assert found.retries and found.changes == ()
+
+
+def test_a_worker_that_crashes_again_is_done_without() -> None:
+    found = decision(ended("native-segfault", in_worker=True), tried=1)
+    assert found.retries and found.changes == ("dataloader-workers=0",)
+    assert "see-the-error" in found.why or "no-workers" in found.why
+
+
+def test_shared_memory_needs_its_remedy_and_says_it() -> None:
+    found = decision(ended("shm-exhausted"))
+    assert found.changes == ("dataloader-workers=0",) and "no-workers" in found.why
+
+
+def test_the_same_remedy_is_not_applied_twice() -> None:
+    found = decision(ended("shm-exhausted"), tried=1, changes=("dataloader-workers=0",))
+    assert not found.retries
+
+
+def test_a_kill_for_memory_needs_a_remedy_but_a_bare_sigkill_does_not() -> None:
+    killed = ended("host-oom", signal="SIGKILL", is_recorded=True)
+    assert decision(killed).changes == ("dataloader-workers=0",)
+    bare = ended("host-oom", 0.52, signal="SIGKILL")
+    assert decision(bare).retries and decision(bare).changes == ()
+
+
+def test_what_would_fail_the_same_way_is_left() -> None:
+    for cause in ("shape-mismatch", "file-missing", "bad-config", "python-exception", None):
+        found = decision(ended(cause, kind="exit", signal=None))
+        assert not found.retries, cause
+
+
+def test_limits_per_cause() -> None:
+    crash = ended("native-segfault")
+    assert not decision(crash, tried=2).retries
+    assert decision(crash, tried=2, default=3).retries
+    assert decision(crash, tried=2, **{"native-segfault": 3}).retries
+    assert decision(crash, default=0).why == "retries are off"
+
+
+def test_examples_in_the_catalogue_are_not_taken_for_remedies() -> None:
+    """A path or the name of an interface stands there for a person."""
+    found = decision(ended("nccl-network-failed", kind="exit", signal=None), tried=1)
+    assert found.changes == ()
+
+
+def test_every_named_cause_is_in_the_catalogue() -> None:
+    assert {cause for cause in OF_CHANCE | NEEDS_REMEDY if cause not in CATALOGUE} == set()
+    assert set() == OF_CHANCE & NEEDS_REMEDY
