@@ -65,6 +65,10 @@ class Death:
         return first if first is not None and first.probability >= _LIKELY else None
 
     @property
+    def has_steps(self) -> bool:
+        return self.printed_step is not None or self.counted_steps is not None
+
+    @property
     def where(self) -> str:
         step = self.counted_steps if self.printed_step is None else self.printed_step
         return f"at step {step}" if step else f"after {self.elapsed_seconds:.1f} s"

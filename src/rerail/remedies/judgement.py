@@ -66,12 +66,13 @@ def why_stop(attempts: Sequence[Attempt], *, has_new_remedy: bool, restarts: int
         return (
             f"{leading.cause.id} comes back every time, and nothing that rerail may change cures it"
         )
-    earlier = next((each for each in attempts[:-1] if is_same_end(each, last)), None)
-    if earlier is not None:
-        return (
-            f"attempt {earlier.number} died of {earlier.death.cause if earlier.death else ''}"
-            f" at the same place: it would do so again"
-        )
+    shows_steps = any(each.death is not None and each.death.has_steps for each in attempts)
+    for earlier in attempts[:-1]:
+        if is_same_end(earlier, last, shows_steps=shows_steps):
+            return (
+                f"attempt {earlier.number} died of {death.cause} at the same place:"
+                " it would do so again"
+            )
     if death.deaths_at_this_step >= _ENOUGH_DEATHS and last.checkpoint is None:
         return (
             f"{death.deaths_at_this_step} recorded runs of this command died {death.where}:"
@@ -91,28 +92,23 @@ def refuses_checkpoint(attempt: Attempt) -> bool:
     )
 
 
-def is_same_end(one: Attempt, other: Attempt) -> bool:
-    """The same cause at the same place."""
+def is_same_end(one: Attempt, other: Attempt, *, shows_steps: bool) -> bool:
+    """The same cause at the same place. `shows_steps`: the program's steps can be seen at all."""
     if one.death is None or other.death is None:
         return False
     if not one.death.failure.is_same_as(other.death.failure, other.death.rivals):
         return False
-    return _is_same_place(one, other)
-
-
-def _is_same_place(one: Attempt, other: Attempt) -> bool:
-    assert one.death is not None and other.death is not None
     if one.reckoned_step is not None and other.reckoned_step is not None:
         return abs(one.reckoned_step - other.reckoned_step) <= _STEP_TOLERANCE
-    began_alike = one.checkpoint == other.checkpoint
-    counted = (one.death.counted_steps, other.death.counted_steps)
-    if counted != (None, None):
-        if began_alike and counted[0] is not None and counted[1] is not None:
-            return abs(counted[0] - counted[1]) <= _STEP_TOLERANCE
-        return False
-    printed = (one.death.printed_step, other.death.printed_step)
-    if printed[0] is not None and printed[1] is not None:
-        return printed[0] == printed[1]
-    seconds = (one.death.elapsed_seconds, other.death.elapsed_seconds)
-    near = _SECONDS_TOLERANCE + _SECONDS_SHARE * max(seconds)
-    return began_alike and abs(seconds[0] - seconds[1]) <= near
+    return _is_same_place(one.death, other.death, one.checkpoint == other.checkpoint, shows_steps)
+
+
+def _is_same_place(one: Death, other: Death, began_alike: bool, shows_steps: bool) -> bool:
+    if one.counted_steps is not None and other.counted_steps is not None:
+        return began_alike and abs(one.counted_steps - other.counted_steps) <= _STEP_TOLERANCE
+    if one.printed_step is not None and other.printed_step is not None:
+        return one.printed_step == other.printed_step
+    if shows_steps:
+        return began_alike and not one.has_steps and not other.has_steps
+    near = _SECONDS_TOLERANCE + _SECONDS_SHARE * max(one.elapsed_seconds, other.elapsed_seconds)
+    return began_alike and abs(one.elapsed_seconds - other.elapsed_seconds) <= near
