@@ -8,7 +8,7 @@ from few crashes: with the chance that this was a coincidence, the constant rate
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rerail.survival import (
@@ -17,8 +17,6 @@ from rerail.survival import (
     constant_rate,
     probability_of_luck,
 )
-
-_LONGEST = 1e15
 
 
 @dataclass(frozen=True)
@@ -59,17 +57,21 @@ def needed_for(model: FailureModel, confidence: float, run_length: float | None 
         return found
     why = f"{found.reason}; longer, as so few crashes may agree by chance"
     if run_length is not None and luck_of(model, [run_length]) > most_luck:
-        runs = 2
-        while luck_of(model, [run_length] * runs) > most_luck:
-            runs += 1
-        return Needed(run_length, runs, why)
-    low, high = found.exposure, 2.0 * found.exposure
-    while luck_of(model, [high]) > most_luck and high < _LONGEST:
+        runs = _smallest(lambda n: luck_of(model, [run_length] * math.ceil(n)) <= most_luck, 1.0)
+        return Needed(run_length, math.ceil(runs), why)
+    exposure = _smallest(lambda x: luck_of(model, [x]) <= most_luck, found.exposure)
+    return Needed(exposure, 1, why)
+
+
+def _smallest(is_enough: Callable[[float], bool], begin: float) -> float:
+    """By doubling and halving, to one part in a million or to a whole unit below that."""
+    low, high = begin, 2.0 * begin
+    while not is_enough(high):
         low, high = high, 2.0 * high
-    for _ in range(60):
+    while high - low > max(1.0, 1e-6 * high):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if luck_of(model, [middle]) > most_luck else (low, middle)
-    return Needed(high, 1, why)
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
 
 
 def _doubt(model: FailureModel) -> float:
