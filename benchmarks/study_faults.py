@@ -165,9 +165,11 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--pace", type=float, default=0.1, help="seconds per step")
     parser.add_argument("--every", type=float, default=0.8, help="mean seconds between kills")
+    parser.add_argument("--folder", help="where to work, kept afterwards")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as temporary:
+        scratch = options.folder or temporary
         quiet, disturbed = Path(scratch) / "quiet", Path(scratch) / "disturbed"
         start(write_study(quiet, 0.0, 1)).wait(DEADLINE_SECONDS)
         began = time.monotonic()

@@ -65,7 +65,7 @@ def test_inputs_are_not_collected_and_links_are_what_they_point_to(tmp_path: Pat
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     (tmp_path / "b.json").write_text('{"a": ')
     found = artifacts.complaints(tmp_path, ["a/*.pt", "b.json"])
-    assert found[0] == "there is no a/*.pt" and found[1].startswith("b.json is not whole")
+    assert found[0] == "there is no a/*.pt" and found[1].startswith("b.json: ")
 
 
 def test_what_a_killed_study_had_begun_to_collect_is_swept(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def whole_files() -> dict[str, bytes]:
 
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as out:
-        out.writestr("data.pkl", b"x" * 3000)
+        out.writestr("weights.txt", b"x" * 3000)
     header = json.dumps({"w": {"dtype": "F32", "shape": [8], "data_offsets": [0, 32]}}).encode()
     npy = b"{'descr': '<f8', 'fortran_order': False, 'shape': (4,), }".ljust(117) + b"\n"
     chunk = b"IHDR" + bytes(13)
@@ -122,4 +122,4 @@ def test_no_bytes_can_make_the_check_fail(
 def test_jsonl_names_the_line(tmp_path: Path) -> None:
     path = tmp_path / "m.jsonl"
     path.write_text('{"a": 1}\n{"a": 2')
-    assert what_is_wrong(path) == "is not whole: line 2 is not JSON"
+    assert what_is_wrong(path) == "line 2 is not JSON"

@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rerail.catalogue import load_catalogue
+from rerail.diagnosis.result import Candidate
 from rerail.investigation.profile import Profile
-from rerail.study.retrying import NEEDS_REMEDY, OF_CHANCE, Decision, Ended, decide
+from rerail.study.retrying import NEEDS_REMEDY, OF_CHANCE, Decision, Ended, Setting, decide
 
 CATALOGUE = load_catalogue()
 LOADER = Profile(is_recorded=True, has_boxes=True, loaders=(4,), uses_torch=True)
 
 
 def ended(cause: str | None, probability: float = 0.95, **fields: object) -> Ended:
-    found = CATALOGUE[cause] if cause else None
-    return replace(Ended("signal", "SIGSEGV", found, probability), **fields)  # type: ignore[arg-type]
+    found = Candidate(CATALOGUE[cause], probability) if cause else None
+    return replace(Ended("signal", "SIGSEGV", found), **fields)  # type: ignore[arg-type]
 
 
 def decision(what: Ended, tried: int = 0, changes: tuple[str, ...] = (), **limits: int) -> Decision:
-    return decide(
-        what, tried, limits, changes, ["python", "t.py"], {}, LOADER, CATALOGUE["worker-crashed"]
-    )
+    setting = Setting(changes, ["python", "t.py"], {}, LOADER)
+    return decide(what, tried, limits, setting, Candidate(CATALOGUE["worker-crashed"], 1.0))
 
 
 def test_a_crash_by_chance_is_first_tried_as_it_was() -> None:
@@ -48,7 +48,14 @@ def test_a_kill_for_memory_needs_a_remedy_but_a_bare_sigkill_does_not() -> None:
     killed = ended("host-oom", signal="SIGKILL", is_recorded=True)
     assert decision(killed).changes == ("dataloader-workers=0",)
     bare = ended("host-oom", 0.52, signal="SIGKILL")
-    assert decision(bare).retries and decision(bare).changes == ()
+    for tried in (0, 1):
+        assert decision(bare, tried=tried).retries and decision(bare, tried=tried).changes == ()
+
+
+def test_who_was_told_to_end_goes_on_and_a_lost_record_is_made_again() -> None:
+    told = Ended("signal", "SIGTERM", was_told_to_end=True)
+    assert decision(told).retries and "SIGTERM came from outside" in decision(told).why
+    assert decision(Ended("unknown", None, is_lost=True)).retries
 
 
 def test_what_would_fail_the_same_way_is_left() -> None:
@@ -68,7 +75,7 @@ def test_limits_per_cause() -> None:
 def test_examples_in_the_catalogue_are_not_taken_for_remedies() -> None:
     """A path or the name of an interface stands there for a person."""
     found = decision(ended("nccl-network-failed", kind="exit", signal=None), tried=1)
-    assert found.changes == ()
+    assert not any("eth0" in change for change in found.changes)
 
 
 def test_every_named_cause_is_in_the_catalogue() -> None:

@@ -63,7 +63,7 @@ def complaints(work: Path, globs: Sequence[str]) -> list[str]:
         for path in files:
             problem = what_is_wrong(path)
             if problem:
-                found.append(f"{path.relative_to(work)} {problem}")
+                found.append(f"{path.relative_to(work)}: {problem}")
     return found
 
 

@@ -13,6 +13,7 @@ from rerail.catalogue import Cause
 from rerail.diagnosis.result import Candidate
 from rerail.investigation.failure import Diagnostician
 from rerail.records import Outcome
+from rerail.remedies.death import told_to_end
 from rerail.store import RunFolder
 from rerail.study.retrying import Ended
 from rerail.study.usage import measure
@@ -56,8 +57,9 @@ class Examiner:
             self._diagnostician = Diagnostician()
         return self._diagnostician
 
-    def cause(self, cause_id: str) -> Cause:
-        return self.diagnostician.catalogue[cause_id]
+    def candidate(self, cause_id: str) -> Candidate:
+        """A cause of the catalogue, taken for certain."""
+        return Candidate(self.diagnostician.catalogue[cause_id], 1.0)
 
     def examine(self, folder: RunFolder, *, incomplete: str = "") -> Verdict:
         """`incomplete`: it ended well, but this is missing of what it had to leave."""
@@ -65,6 +67,11 @@ class Examiner:
         outcome = info.outcome or _UNKNOWN
         seconds = info.elapsed_seconds or 0.0
         usage = measure(folder)
+        if outcome.kind == "ok" and (told := told_to_end(folder)):
+            # It saved its state and ended well, as it should; its work is not finished.
+            summary = f"{outcome.summary}, because it was told to: {told}"
+            ended = Ended("signal", told.partition(" ")[0], was_told_to_end=True)
+            return Verdict("died", summary, seconds, folder.id, usage=usage, ended=ended)
         if outcome.kind == "ok" and not incomplete:
             return Verdict("ok", outcome.summary, seconds, folder.id, usage=usage)
         ending = self.diagnostician.ending(folder)
@@ -82,13 +89,17 @@ class Examiner:
             ended=Ended(
                 kind=outcome.kind,
                 signal=outcome.signal,
-                cause=leading.cause if leading else None,
-                probability=probability or 0.0,
+                leading=leading,
                 is_recorded=leading is not None and _has_record(leading),
                 in_worker=_died_in_worker(folder),
-                lost=info.state == "lost",
+                is_lost=info.state == "lost",
             ),
         )
+
+    def lost(self, why: str) -> Verdict:
+        """Its recorder was killed before there was a record."""
+        ended = Ended("unknown", None, is_lost=True)
+        return Verdict("died", why, 0.0, ended=ended)
 
     def interrupted(self, folder: RunFolder | None, why: str) -> Verdict:
         if folder is None:
@@ -107,11 +118,9 @@ class Examiner:
 
 
 def ended_by_itself(folder: RunFolder) -> bool:
-    """Whether it had ended before anybody told it to: then its ending is its own."""
+    """Whether it has ended, and nobody had told it to: then its ending is its own."""
     info = folder.info()
-    if info.state != "ended" or info.outcome is None:
-        return False
-    return not any(event.kind == "signal-forwarded" for event in folder.events())
+    return info.state == "ended" and info.outcome is not None and not told_to_end(folder)
 
 
 def _has_record(candidate: Candidate) -> bool:

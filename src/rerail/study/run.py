@@ -8,6 +8,7 @@ touches no other cell; nothing that is there already is overwritten.
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,8 +17,11 @@ from typing import Any
 
 from rerail.errors import RerailError, UsageError
 from rerail.investigation.applies import apply_changes
+from rerail.investigation.candidates import why_not
 from rerail.investigation.changes import parse_change
 from rerail.investigation.profile import Profile, read_profile
+from rerail.remedies.apply import merged
+from rerail.remedies.resume import parse_resume_arguments
 from rerail.scheduling import NotEnoughMemory, RunningTask, Scheduler, Task, open_scheduler
 from rerail.store import RunFolder, Store
 from rerail.study import artifacts, leftovers, needs, starting, usage, workspace
@@ -26,7 +30,7 @@ from rerail.study.ending import Examiner, Verdict
 from rerail.study.journal import Journal, StudyNotWritable
 from rerail.study.metrics import read_metrics
 from rerail.study.model import Study
-from rerail.study.retrying import Decision, decide
+from rerail.study.retrying import Decision, Setting, decide
 from rerail.study.state import CellState, apply_event, fold
 from rerail.study.watching import Silent, StudyOptions, Watcher
 
@@ -161,9 +165,9 @@ class StudyRun:
         checkpoint = workspace.prepare(self.study, cell, number)
         work = workspace.work_folder(self.study, cell)
         changes = last.next_changes if last else ()
-        words, environ = self._command(state, changes, checkpoint, work)
+        words, environ = self._command(state, changes, checkpoint)
         label = f"study {self.study.name} {cell.name} {number} {os.urandom(3).hex()}"
-        resumed = str(checkpoint.relative_to(work)) if checkpoint else ""
+        resumed = str(checkpoint) if checkpoint else ""
         self.note(
             state,
             "cell-started",
@@ -174,7 +178,7 @@ class StudyRun:
             resumed_from=resumed,
         )
         task = Task(
-            command=tuple(words),
+            command=words,
             cwd=str(work),
             home=str(self.store.home.absolute()),
             environ=environ,
@@ -190,32 +194,40 @@ class StudyRun:
         self.watcher.cell(cell.name, f"started{how}")
 
     def _command(
-        self, state: CellState, changes: Sequence[str], checkpoint: Path | None, work: Path
-    ) -> tuple[list[str], dict[str, str]]:
+        self, state: CellState, changes: Sequence[str], checkpoint: Path | None
+    ) -> tuple[tuple[str, ...], dict[str, str]]:
         environ = {
             **self.environ,
             **state.cell.environment,
             leftovers.STUDY_VARIABLE: str(self.study.folder),
         }
-        words = list(state.cell.command)
-        if checkpoint is not None and self.study.resume is not None:
-            found = str(checkpoint.relative_to(work))
-            words += [each.replace("{checkpoint}", found) for each in self.study.resume.arguments]
+        words: Sequence[str] = state.cell.command
+        resume = self.study.resume
+        if checkpoint is not None and resume is not None and resume.arguments:
+            arguments = parse_resume_arguments(shlex.join(resume.arguments))
+            resumed = arguments.apply(words, environ, checkpoint)
+            words, environ = resumed.command, {**environ, **resumed.variables}
         if changes:
+            profile = self._profile(state)
             parsed = [parse_change(text) for text in changes]
-            changed = apply_changes(words, environ, parsed, self._profile(state))
-            words, environ = list(changed.command), {**environ, **changed.variables}
-        return words, environ
+            usable = [c for c in parsed if why_not(c, profile, words, environ) is None]
+            changed = apply_changes(words, environ, usable, profile)
+            words, environ = changed.command, {**environ, **changed.variables}
+        return tuple(words), environ
 
     def _profile(self, state: CellState) -> Profile:
-        """What the last recorded attempt shows of the command."""
-        for attempt in reversed(state.attempts):
+        """What all recorded attempts together show of the command.
+
+        Of an attempt with a remedy alone one would conclude that the remedy is not needed.
+        """
+        found = Profile()
+        for attempt in state.attempts:
             if attempt.run:
                 try:
-                    return read_profile(self.store.resolve(attempt.run))
+                    found = merged(found, read_profile(self.store.resolve(attempt.run)))
                 except RerailError:
-                    continue
-        return Profile()
+                    continue  # the record was cleaned away
+        return found
 
     def _cores(self) -> tuple[int, ...]:
         wanted = self.study.limits.cores
@@ -261,6 +273,9 @@ class StudyRun:
     def _interrupt(self) -> None:
         self.watcher.said("interrupted: ending what runs; the same command goes on later")
         for each in list(self.under_way):
+            if each.is_over():
+                self._finish(each)
+                continue
             each.running.stop()
             folder = each.folder()
             verdict = self.examiner.interrupted(folder, "the study was interrupted")
@@ -311,7 +326,7 @@ class StudyRun:
         self, state: CellState, folder: RunFolder | None, stopped: str, problem: str
     ) -> Verdict:
         if folder is None:
-            return Verdict("died", problem or "it left no record", 0.0)
+            return self._without_record(state, problem)
         if stopped:
             return self.examiner.stopped(folder, stopped)
         outcome = folder.info().outcome
@@ -321,22 +336,30 @@ class StudyRun:
             lacking = artifacts.complaints(work, self.study.artifacts)
         return self.examiner.examine(folder, incomplete=_in_one_line(lacking))
 
+    def _without_record(self, state: CellState, problem: str) -> Verdict:
+        """Either there is no such program, or its recorder did not live to begin."""
+        from rerail.recorder.launch import CommandNotStarted, find_program
+
+        try:
+            find_program(state.cell.command[0], {**self.environ, **state.cell.environment})
+        except CommandNotStarted as error:
+            return Verdict("died", f"it could not be started: {error.message}", 0.0)
+        return self.examiner.lost(f"there is no record of it: {problem or 'it was killed'}")
+
     def _decide(self, state: CellState, verdict: Verdict, folder: RunFolder | None) -> Decision:
         last = state.last
-        if verdict.ended is None or folder is None or last is None:
+        if verdict.ended is None or last is None:
             return Decision(False, (), "trying again would not help")
         cause = verdict.cause.id if verdict.cause else None
         tried = sum(1 for a in state.deaths if a.cause == cause and a is not last)
-        return decide(
-            verdict.ended,
-            tried,
-            self.study.limits.retries,
+        setting = Setting(
             last.changes,
             state.cell.command,
             {**self.environ, **state.cell.environment},
-            read_profile(folder),
-            self.examiner.cause("worker-crashed"),
+            read_profile(folder) if folder is not None else Profile(),
         )
+        worker = self.examiner.candidate("worker-crashed") if verdict.ended.in_worker else None
+        return decide(verdict.ended, tried, self.study.limits.retries, setting, worker)
 
     def complete(self, state: CellState, folder: RunFolder | None) -> None:
         """The run ended well and its files are whole: collect them, and it is done."""
@@ -423,8 +446,8 @@ class StudyRun:
         try:
             scheduler.admit(need.memory_bytes)
         except NotEnoughMemory as error:
-            self.jobs = 1
-            self.watcher.said(f"{error.message}: going on with one at a time")
+            self.jobs = error.fits
+            self.watcher.said(f"{error.message}: going on with {error.fits} at a time")
 
     def _warn(self, text: str) -> None:
         if text not in self._warned:

@@ -27,12 +27,18 @@ def events_of(study: Study) -> list[dict[str, Any]]:
 
 
 def take_up(run: StudyRun) -> None:
+    # Before anything is told to end, and on record before: what ends after that did not end by
+    # itself, also in the eyes of the start after this one.
+    endings = {state.cell.name: _own_ending(run, state) for state in run.states.values()}
+    for state in run.states.values():
+        if state.open_attempt is not None and endings[state.cell.name] is None:
+            _note_interruption(run, state)
     ended = leftovers.end_leftovers(run.study.folder)
     if ended:
         run.watcher.said(f"ended {ended} processes of an earlier start")
     artifacts.sweep_staging(run.study.results)
     for state in run.states.values():
-        _settle(run, state)
+        _settle(run, state, endings[state.cell.name])
     _refuse_changed(run)
     if run.options.tries_failed_again:
         for state in run.states.values():
@@ -40,9 +46,30 @@ def take_up(run: StudyRun) -> None:
                 run.note(state, "cell-again")
 
 
-def _settle(run: StudyRun, state: CellState) -> None:
-    if state.open_attempt is not None:
-        _settle_attempt(run, state)
+def _own_ending(run: StudyRun, state: CellState) -> RunFolder | None:
+    """The record of an attempt that was over before the study was, if there is one."""
+    folder = _record_of(run, state)
+    return folder if folder is not None and ended_by_itself(folder) else None
+
+
+def _note_interruption(run: StudyRun, state: CellState) -> None:
+    folder = _record_of(run, state)
+    verdict = run.examiner.interrupted(folder, "the study was killed while it ran")
+    run.note(state, "cell-ended", **verdict.as_event())
+
+
+def _record_of(run: StudyRun, state: CellState) -> RunFolder | None:
+    if state.open_attempt is None:
+        return None
+    try:
+        return run.store.resolve(state.open_attempt.label)
+    except RerailError:
+        return None
+
+
+def _settle(run: StudyRun, state: CellState, ended: RunFolder | None) -> None:
+    if ended is not None:
+        run.conclude(state, ended)
     if state.state == "done":
         _check_results(run, state)
         return
@@ -51,20 +78,6 @@ def _settle(run: StudyRun, state: CellState) -> None:
         _recover(run, state)
     elif state.last is not None and state.last.verdict == "ok" and state.state == "waiting":
         _collect_again(run, state)
-
-
-def _settle_attempt(run: StudyRun, state: CellState) -> None:
-    attempt = state.open_attempt
-    assert attempt is not None
-    try:
-        folder: RunFolder | None = run.store.resolve(attempt.label)
-    except RerailError:
-        folder = None
-    if folder is not None and ended_by_itself(folder):
-        run.conclude(state, folder)
-        return
-    verdict = run.examiner.interrupted(folder, "the study was killed while it ran")
-    run.note(state, "cell-ended", **verdict.as_event())
 
 
 def _check_results(run: StudyRun, state: CellState) -> None:

@@ -17,7 +17,7 @@ import os
 import shutil
 from pathlib import Path
 
-from rerail.study.completeness import what_is_wrong
+from rerail.remedies.choose import Choice, choose_checkpoint
 from rerail.study.model import Cell, Study
 
 
@@ -34,15 +34,20 @@ def result_folder(study: Study, cell: Cell) -> Path:
 
 
 def prepare(study: Study, cell: Cell, attempt: int) -> Path | None:
-    """Make the working folder ready; the checkpoint to go on from, if there is a whole one."""
+    """Make the working folder ready; the checkpoint in it to go on from, if one is whole."""
     work = work_folder(study, cell)
-    checkpoint = find_checkpoint(study, work)
+    choice = _choose(study, work)
+    checkpoint = choice.chosen.path if choice.chosen else None
     if checkpoint is None and _has_anything(work):
         target = _free_name(aside_folder(study, cell), attempt - 1)
         target.parent.mkdir(parents=True, exist_ok=True)
         work.rename(target)
     elif checkpoint is not None:
-        _set_damaged_aside(study, cell, work, attempt - 1)
+        # A program that looks for its newest checkpoint itself must not find a torn one.
+        for damaged in choice.skipped:
+            target = _free_name(aside_folder(study, cell), attempt - 1) / damaged.path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (work / damaged.path).rename(target)
     work.mkdir(parents=True, exist_ok=True)
     for name in study.inputs:
         link = work / name
@@ -51,14 +56,6 @@ def prepare(study: Study, cell: Cell, attempt: int) -> Path | None:
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to((study.base / name).absolute())
     return checkpoint
-
-
-def find_checkpoint(study: Study, work: Path) -> Path | None:
-    """The newest checkpoint that is complete."""
-    if study.resume is None or not work.is_dir():
-        return None
-    whole = [p for p in _checkpoints(study, work) if what_is_wrong(p) is None]
-    return max(whole, key=lambda path: path.stat().st_mtime_ns, default=None)
 
 
 def tidy(study: Study, cell: Cell) -> None:
@@ -90,19 +87,10 @@ def remove_tree(path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
 
 
-def _checkpoints(study: Study, work: Path) -> list[Path]:
-    assert study.resume is not None
-    return [path for path in work.glob(study.resume.checkpoint) if path.is_file()]
-
-
-def _set_damaged_aside(study: Study, cell: Cell, work: Path, attempt: int) -> None:
-    """A program that looks for its newest checkpoint must not find a torn one."""
-    for path in _checkpoints(study, work):
-        if what_is_wrong(path) is None:
-            continue
-        target = _free_name(aside_folder(study, cell), attempt) / path.relative_to(work)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        path.rename(target)
+def _choose(study: Study, work: Path) -> Choice:
+    if study.resume is None or not work.is_dir():
+        return Choice(None)
+    return choose_checkpoint(study.resume.checkpoint, work)
 
 
 def _has_anything(work: Path) -> bool:
