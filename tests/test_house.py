@@ -25,8 +25,6 @@ SOURCES = [
     for path in sorted(folder.rglob(suffix))
 ]
 LONGEST = 500
-# One signal handler and the state that only it may touch: cut in two, that state would be shared.
-LONGER = {"src/rerail/agent/native/crash.c": 700}
 FORBIDDEN = {"utils", "util", "helpers", "helper", "common", "manager", "core", "misc"}
 
 
@@ -123,7 +121,7 @@ def test_no_file_is_an_attic() -> None:
     """Past this length a file wants to be split by what it speaks of."""
     counts = {path: path.read_bytes().count(b"\n") for path in SOURCES}
     lengths = {str(path.relative_to(ROOT)): n for path, n in counts.items()}
-    assert {name: n for name, n in lengths.items() if n > LONGER.get(name, LONGEST)} == {}
+    assert {name: n for name, n in lengths.items() if n > LONGEST} == {}
 
 
 def test_names_say_what_is_in_it() -> None:

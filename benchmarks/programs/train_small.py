@@ -1,14 +1,16 @@
 """A real torch training, small enough to repeat: a convolutional classifier on made-up pictures.
 
-Prints one JSON line: steps, wall seconds and CPU seconds of the training loop (workers included),
-and a digest of every loss, so that two runs can be compared to the last bit.
+Runs in turns: before every block of steps it waits for a line on standard input, and after it
+prints one JSON line with the wall seconds of the block. After one more line it prints a digest of
+every loss, so that two runs can be compared to the last bit.
 """
 
 import argparse
 import hashlib
 import json
-import resource
+import os
 import struct
+import sys
 import time
 
 import torch
@@ -17,25 +19,22 @@ from torch.utils.data import DataLoader, Dataset
 
 
 class Pictures(Dataset):
-    def __init__(self, rows):
-        self.images = torch.rand(rows, 3, 24, 24, generator=torch.Generator().manual_seed(0))
+    def __init__(self, pictures, rows):
+        self.images = torch.rand(pictures, 3, 24, 24, generator=torch.Generator().manual_seed(0))
+        self.rows = rows
 
     def __len__(self):
-        return len(self.images)
+        return self.rows
 
     def __getitem__(self, row):
-        image = self.images[row]
+        image = self.images[row % len(self.images)]
         return (image - image.mean()) / image.std(), row % 10
-
-
-def children_cpu_seconds():
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--steps", type=int, default=400)
+    parser.add_argument("--blocks", type=int, default=10)
+    parser.add_argument("--block-steps", type=int, default=40)
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--threads", type=int, default=1)
@@ -53,23 +52,27 @@ def main():
         nn.Linear(64, 10),
     )
     optimizer = torch.optim.AdamW(net.parameters(), 1e-3)
-    data = Pictures(args.batch_size * (args.steps + 20))
-    loader = DataLoader(data, args.batch_size, num_workers=args.workers)
+    steps = args.blocks * args.block_steps
+    data = Pictures(args.batch_size * 64, args.batch_size * steps)
+    batches = iter(DataLoader(data, args.batch_size, num_workers=args.workers))
     losses = hashlib.sha256()
-    warm_up = 20
-    for step, (x, y) in enumerate(loader):
-        if step == warm_up:
-            started, started_cpu = time.perf_counter(), time.process_time()
-        loss = nn.functional.cross_entropy(net(x), y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        losses.update(struct.pack("d", loss.item()))
-    wall = time.perf_counter() - started
-    cpu = time.process_time() - started_cpu
-    del loader
-    report = {"steps": args.steps, "wall": wall, "cpu": cpu + children_cpu_seconds()}
-    print(json.dumps({**report, "losses": losses.hexdigest()}), flush=True)
+    for _ in range(args.blocks):
+        sys.stdin.readline()
+        started = time.perf_counter()
+        for _ in range(args.block_steps):
+            x, y = next(batches)
+            loss = nn.functional.cross_entropy(net(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.update(struct.pack("d", loss.item()))
+        tell({"pid": os.getpid(), "wall": time.perf_counter() - started})
+    sys.stdin.readline()
+    tell({"losses": losses.hexdigest()})
+
+
+def tell(line):
+    print(json.dumps(line), flush=True)
 
 
 if __name__ == "__main__":

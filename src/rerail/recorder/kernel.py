@@ -143,7 +143,7 @@ class KernelWatch:
             ]
         else:
             young = []
-        if self._polls % 2 and not young:
+        if self._polls % 5 and not young:
             return []
         living = [noted.pid for noted in self._noted.values() if not noted.is_gone]
         if not living:

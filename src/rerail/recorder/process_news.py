@@ -18,7 +18,7 @@ from rerail.recorder.tree import Tree
 MOST_WAKE_UPS_PER_SECOND = 200
 MOST_PER_BATCH = 4096
 CHANGES_SECONDS = 1.0
-SCAN_SECONDS = 5.0
+SCAN_SECONDS = 10.0
 
 
 class ProcessNews:

@@ -71,6 +71,7 @@ class _Run:
         self._keyboard: Keyboard | None = None
         self._news: ProcessNews | None = None
         self._stalling: Stalling | None = None
+        self._sample_due = 0.0
         self._forwarding: Forwarding | None = None
 
     def run(self) -> Recording:
@@ -209,13 +210,8 @@ class _Run:
         loop.watch(self._inbox.descriptor, self._read_signals)
         if self._guardian is not None:
             loop.watch(self._guardian.fileno(), self._guardian_spoke)
-        sampling = loop.every(SAMPLE_SECONDS, "sampling", lambda: None, first=0.02)
-
-        def sample() -> None:
-            sampling.interval_seconds = self._senses.tick()
-
-        sampling.callback = sample
-        loop.every(SAMPLE_SECONDS, "tree", self._tick, first=0.02)  # one wake-up for both
+        loop.every(SAMPLE_SECONDS, "tree", self._tick, first=0.02)
+        loop.every(SAMPLE_SECONDS, "sampling", self._sample, first=0.02)  # one wake-up for both
         pace = min(1.0, (self._options.stall_seconds or 4.0) / 4)
         loop.every(pace, "stall watch", self._look_for_stall, first=pace)
 
@@ -240,6 +236,12 @@ class _Run:
             self._keyboard.attend()
         self._read_signals()  # whatever became of the descriptor's watch: nothing waits for ever
         self._check_root()
+
+    def _sample(self) -> None:
+        # A wake-up costs as much as a small sample: later means at a later tick, not between two.
+        now = time.monotonic()
+        if now >= self._sample_due:
+            self._sample_due = now + self._senses.tick() - SAMPLE_SECONDS / 2
 
     def _read_signals(self) -> None:
         assert self._forwarding is not None

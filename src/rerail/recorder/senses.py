@@ -7,13 +7,13 @@ said to be missing and left out; the others, and the command, go on.
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rerail.recorder.errand import Errand
+from rerail.recorder.library_maps import LibraryMaps
 from rerail.recorder.limits import NearLimits
 from rerail.recorder.process import Process
 from rerail.recorder.tree import Tree
@@ -28,10 +28,7 @@ T = TypeVar("T")
 SAMPLE_SECONDS = 0.1
 # Whatever the machine: sampling may use this share of one core, and is done less often past it.
 MOST_CPU_SHARE = 0.006
-FIRST_MAPS_SECONDS = 0.5
-LONGEST_MAPS_SECONDS = 60.0
 SURROUNDINGS_SECONDS = 60.0
-MOST_MAPPED_PROCESSES = 256
 
 
 class Senses:
@@ -44,8 +41,7 @@ class Senses:
         self._kernel: KernelWatch | None = None
         self._limits = NearLimits()
         self._row: VitalsRow | None = None
-        self._maps_due: dict[str, tuple[float, float]] = {}  # key: when, and how long after that
-        self._maps_written: dict[str, int] = {}
+        self._maps = LibraryMaps()
         self._surroundings: Errand | None = None
         self._cwd = cwd
         self._has_begun = False
@@ -95,11 +91,7 @@ class Senses:
         """A newcomer in the tree."""
         if self._kernel is not None:
             self._try("kernel counters", lambda: self._kernel_note(process.pid))
-        if len(self._maps_due) < MOST_MAPPED_PROCESSES:
-            self._maps_due[process.key] = (
-                time.monotonic() + FIRST_MAPS_SECONDS,
-                FIRST_MAPS_SECONDS,
-            )
+        self._maps.note_process(process)
 
     def _kernel_note(self, pid: int) -> None:
         assert self._kernel is not None
@@ -120,10 +112,10 @@ class Senses:
                     self._writer.event("limit-near", what=what, used=used, limit=limit)
         if self._kernel is not None:
             self._kernel.poll()
-        self._look_at_maps()
+        spent = time.thread_time() - began
+        self._try("library maps", lambda: self._maps.look(self._tree.living.values(), self._writer))
         if self._surroundings is not None and self._surroundings.is_over():
             self._end_surroundings()
-        spent = time.thread_time() - began
         return max(SAMPLE_SECONDS, min(spent / MOST_CPU_SHARE, 2.0))
 
     def process_ended(self) -> None:
@@ -134,27 +126,6 @@ class Senses:
     @property
     def cpu_seconds(self) -> float:
         return self._row.tree.cpu_seconds if self._row is not None else 0.0
-
-    def _look_at_maps(self) -> None:
-        """At most one process per tick: reading a map of a torch process takes a millisecond."""
-        now = time.monotonic()
-        for process in self._tree.living.values():
-            due, pause = self._maps_due.get(process.key, (now + 1.0, 0.0))
-            if due > now:
-                continue
-            pause = min(pause * 2, LONGEST_MAPS_SECONDS)
-            self._maps_due[process.key] = (now + pause, pause)
-            self._try("library maps", functools.partial(self._write_maps, process))
-            return
-
-    def _write_maps(self, process: Process) -> None:
-        from rerail.recorder import libraries
-
-        found = libraries.inventory(process.pid)
-        seen = hash(tuple(library.path for library in found))
-        if found and seen != self._maps_written.get(process.key):
-            self._maps_written[process.key] = seen
-            self._writer.write_json(f"maps/{process.key}.json", found)
 
     def close(self) -> None:
         """The root is gone: the last sample before that is the death sample."""

@@ -61,6 +61,9 @@ enum trouble {
 };
 
 /* files.c */
+/* A crash of a torch process with 362 mappings wrote 52 KiB; a map twice as long and the frames of
+ * a hundred Python threads fit too. Writing goes past this where the disk allows it. */
+#define CRASH_FILE_PREALLOCATED (192 * 1024)
 extern struct box_head *agent_box; /* never NULL after files_open: a scratch page if no file */
 extern int agent_crash_fd;         /* -1 when there is none */
 extern int agent_stacks_fd;
@@ -72,12 +75,10 @@ int64_t monotonic_ns(void);
 int count_threads(void);
 
 /* crash.c */
-void crash_prime(void);
 int crash_install(void);
 void crash_after_fork(void);
-void thread_give_stack(void);
 
-/* The signal that ends a phase of the handler which takes too long. */
+/* guard.c: the signal that ends a phase of the handler which takes too long. */
 extern int agent_deadline_signal;
 
 #endif

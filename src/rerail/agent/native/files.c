@@ -23,9 +23,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A crash of a torch process with 600 mappings wrote 118 KiB; frames of 100 Python threads fit in
- * what remains. Writing goes past this where the disk allows it. */
-#define CRASH_FILE_PREALLOCATED (192 * 1024)
 #define SMALLEST_FILE_LIMIT (16 * 1024 * 1024)
 
 struct box_head *agent_box;

@@ -46,9 +46,6 @@ static struct {
   object *(*module_dict)(object *module);       /* borrowed */
   object *(*dict_item)(object *dict, object *key); /* borrowed */
   object *(*intern)(const char *text);
-  void *(*as_pointer)(object *integer);
-  object *(*from_pointer)(void *pointer);
-  int (*append)(object *list, object *item);
   double (*as_double)(object *number);
   void (*clear_error)(void);
   void (*fetch_error)(object **, object **, object **);
@@ -60,7 +57,7 @@ static struct {
   object *parts_key;
 } python;
 
-enum part { WRAPPED, BEFORE, AFTER, FAILED, PLAN };
+enum part { WRAPPED, BEFORE, AFTER, FAILED };
 
 static int find_python(void) {
   static const struct {
@@ -82,9 +79,6 @@ static int find_python(void) {
       {"PyModule_GetDict", &python.module_dict},
       {"PyDict_GetItem", &python.dict_item},
       {"PyUnicode_InternFromString", &python.intern},
-      {"PyLong_AsVoidPtr", &python.as_pointer},
-      {"PyLong_FromVoidPtr", &python.from_pointer},
-      {"PyList_Append", &python.append},
       {"PyFloat_AsDouble", &python.as_double},
       {"PyErr_Clear", &python.clear_error},
       {"PyErr_Fetch", &python.fetch_error},
@@ -189,16 +183,40 @@ static object *parts_of(object *self) {
   return python.dict_item(python.module_dict(self), python.parts_key);
 }
 
+/* What a call needs, in one cache line: between two calls a training step has filled the caches, and
+ * each line that has to be fetched again costs as much as the rest of the wrapper. */
+struct wrapper {
+  object *holder;
+  object *wrapped; /* kept alive by parts, and those by the holder */
+  object *parts;
+  struct call_plan plan;
+} __attribute__((aligned(64)));
+
+#define MOST_WRAPPERS 256
+static struct wrapper wrappers[MOST_WRAPPERS]; /* a hash table by the holder's address */
+
+static size_t first_slot(const object *holder) { return ((uintptr_t)holder >> 4) % MOST_WRAPPERS; }
+
+/* The wrapper of this holder, or the free slot for it; NULL when the table is full. */
+static struct wrapper *slot_of(const object *holder) {
+  size_t first = first_slot(holder);
+  for (size_t i = 0; i < MOST_WRAPPERS; i++) {
+    struct wrapper *slot = &wrappers[(first + i) % MOST_WRAPPERS];
+    if (slot->holder == holder || slot->holder == NULL) return slot;
+  }
+  return NULL;
+}
+
 static object *call_between_hooks(object *self, object *arguments, object *keywords) {
-  object *parts = parts_of(self);
-  struct call_plan *plan = python.as_pointer(python.list_item(parts, PLAN));
+  struct wrapper *wrapper = slot_of(self);
+  struct call_plan *plan = &wrapper->plan;
   int is_due = counting_hooks_are_due(plan);
   object *result;
   counting_before(plan);
-  if (is_due) call_hook(parts, BEFORE, arguments, keywords, NULL);
-  result = python.call(python.list_item(parts, WRAPPED), arguments, keywords);
+  if (is_due) call_hook(wrapper->parts, BEFORE, arguments, keywords, NULL);
+  result = python.call(wrapper->wrapped, arguments, keywords);
   counting_after(plan, result == NULL);
-  if (is_due) call_hook_after(parts, arguments, keywords, result);
+  if (is_due) call_hook_after(wrapper->parts, arguments, keywords, result);
   return result;
 }
 
@@ -222,12 +240,12 @@ static object *dict_of(object *names, object *const *values) {
 /* The same for interpreters that can pass an array on: no tuple and no dict unless hooks are due. */
 static object *call_array_between_hooks(object *self, object *const *arguments, ptrdiff_t count,
                                         object *names) {
-  object *parts = parts_of(self);
-  struct call_plan *plan = python.as_pointer(python.list_item(parts, PLAN));
+  struct wrapper *wrapper = slot_of(self);
+  struct call_plan *plan = &wrapper->plan;
   object *tuple, *dict, *result;
   if (!counting_hooks_are_due(plan)) {
     counting_before(plan);
-    result = python.call_array(python.list_item(parts, WRAPPED), arguments, (size_t)count, names);
+    result = python.call_array(wrapper->wrapped, arguments, (size_t)count, names);
     counting_after(plan, result == NULL);
     return result;
   }
@@ -235,10 +253,10 @@ static object *call_array_between_hooks(object *self, object *const *arguments, 
   if (tuple == NULL) return NULL;
   dict = names != NULL ? dict_of(names, arguments + count) : NULL;
   counting_before(plan);
-  call_hook(parts, BEFORE, tuple, dict, NULL);
-  result = python.call_array(python.list_item(parts, WRAPPED), arguments, (size_t)count, names);
+  call_hook(wrapper->parts, BEFORE, tuple, dict, NULL);
+  result = python.call_array(wrapper->wrapped, arguments, (size_t)count, names);
   counting_after(plan, result == NULL);
-  call_hook_after(parts, tuple, dict, result);
+  call_hook_after(wrapper->parts, tuple, dict, result);
   python.decref(tuple);
   if (dict != NULL) python.decref(dict);
   return result;
@@ -266,15 +284,14 @@ static int is_python_found(void) {
  * NULL. */
 RERAIL_EXPORT void *rerail_wrap(object *holder, object *module, const char *name, const char *doc,
                                 int is_method, const struct call_plan *plan) {
-  struct call_plan *kept;
-  object *parts;
-  object *function, *method, *pointer;
-  if (!is_python_found() || (kept = malloc(sizeof *kept)) == NULL) return NULL;
-  *kept = *plan;
-  if ((parts = parts_of(holder)) == NULL) return NULL;
-  pointer = python.from_pointer(kept);
-  if (pointer == NULL || python.append(parts, pointer) != 0) return NULL;
-  python.decref(pointer);
+  struct wrapper *wrapper;
+  object *function, *method, *parts;
+  if (!is_python_found() || (parts = parts_of(holder)) == NULL) return NULL;
+  if ((wrapper = slot_of(holder)) == NULL) return NULL;
+  wrapper->holder = holder;
+  wrapper->wrapped = python.list_item(parts, WRAPPED);
+  wrapper->parts = parts;
+  wrapper->plan = *plan;
   if (python.call_array != NULL) {
     function = new_function(name, doc, (void *)call_array_between_hooks,
                             METHOD_TAKES_ARRAY_AND_KEYWORDS, holder, module);

@@ -10,6 +10,7 @@
 #define _GNU_SOURCE
 #endif
 #include "agent.h"
+#include "alternate_stack.h"
 
 #include <dlfcn.h>
 #include <pthread.h>

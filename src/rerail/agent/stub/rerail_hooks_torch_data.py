@@ -13,7 +13,7 @@ IN_DATA = layout.PHASES.index("data")
 IN_FORWARD = layout.PHASES.index("forward")
 IN_VALIDATE = layout.PHASES.index("validate")
 MOST_PARTS = 8
-SHAPES_PAUSE_NS = 1000000  # faster batches than a thousand a second are looked at now and then
+SHAPES_PAUSE_NS = 5000000  # faster batches than 200 a second are looked at now and then
 
 
 def on_dataloader(dataloader):

@@ -1,0 +1,128 @@
+/* See frames.h. The first and the last frames are kept: an endless recursion has both ends. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "frames.h"
+
+#include "guard.h"
+#include "machine.h"
+
+#include <stdint.h>
+#include <unwind.h>
+
+#define FIRST_FRAMES 192
+#define LAST_FRAMES 64
+#define MOST_FRAMES 1000000 /* 8 MiB of stack hold 524,288 of the smallest */
+#define UNWIND_SECONDS 3
+#define WALK_SECONDS 1
+
+static uint64_t first_frames[FIRST_FRAMES];
+static uint64_t last_frames[LAST_FRAMES];
+static volatile uint64_t frame_total;
+static uint64_t looked_for;
+static int is_found;
+
+static int add_frame(uint64_t address) {
+  if (frame_total < FIRST_FRAMES) {
+    first_frames[frame_total] = address;
+  } else {
+    last_frames[(frame_total - FIRST_FRAMES) % LAST_FRAMES] = address;
+  }
+  frame_total++;
+  return frame_total < MOST_FRAMES;
+}
+
+static _Unwind_Reason_Code collect_frame(struct _Unwind_Context *context, void *argument) {
+  uint64_t address = (uint64_t)_Unwind_GetIP(context);
+  (void)argument;
+  /* The first few frames are this handler's own. */
+  if (!is_found && address != looked_for) return _URC_NO_REASON;
+  is_found = 1;
+  if (address == 0) return _URC_END_OF_STACK;
+  return add_frame(address) ? _URC_NO_REASON : _URC_END_OF_STACK;
+}
+
+static void unwind(int sig, void *context) {
+  struct spot spot = machine_spot(context);
+  (void)sig;
+  looked_for = spot.pc;
+  _Unwind_Backtrace(collect_frame, NULL);
+}
+
+/* A call to an address that holds no code: step back to the caller by hand, since no table
+ * describes where the program stands. */
+static void unwind_from_caller(int sig, void *context) {
+  struct spot spot = machine_spot(context);
+  (void)sig;
+  add_frame(spot.pc);
+  looked_for = spot.link;
+#if defined(__x86_64__)
+  machine_move(context, spot.link, spot.sp + 8);
+#else
+  machine_move(context, spot.link, spot.sp);
+#endif
+  _Unwind_Backtrace(collect_frame, NULL);
+}
+
+static void walk_frame_pointers(int sig, void *context) {
+  struct spot spot = machine_spot(context);
+  uint64_t pair[2]; /* the caller's frame pointer, the return address */
+  uint64_t at = spot.fp;
+  (void)sig;
+  if (frame_total == 0) add_frame(spot.pc);
+  while (at != 0 && at % sizeof at == 0 && machine_read(at, pair, sizeof pair)) {
+    if (pair[1] == 0 || !add_frame(pair[1])) break;
+    if (pair[0] <= at) break; /* stacks grow down: callers lie above */
+    at = pair[0];
+  }
+}
+
+static void put_frame(struct text *text, uint64_t address) {
+  text_put(text, "frame ");
+  text_put_hex(text, address);
+  text_put(text, "\n");
+}
+
+void frames_put(struct text *text, int sig, const siginfo_t *info, void *context) {
+  struct spot spot = machine_spot(context);
+  int is_call_to_nowhere = sig == SIGSEGV && !signal_was_sent(sig, info) && spot.link != 0 &&
+                           (uint64_t)(uintptr_t)info->si_addr == spot.pc;
+  uint64_t total, kept;
+  frame_total = 0;
+  is_found = 0;
+  text_put(text, "frames\n");
+  text_flush(text);
+  guarded(text, "the unwinder", is_call_to_nowhere ? unwind_from_caller : unwind, sig, context,
+          UNWIND_SECONDS);
+  if (is_call_to_nowhere) machine_move(context, spot.pc, spot.sp);
+  if (frame_total < 2) {
+    uint64_t by_tables = frame_total;
+    guarded(text, "the walk by frame pointers", walk_frame_pointers, sig, context, WALK_SECONDS);
+    if (frame_total > by_tables) text_put(text, "note frames by frame pointer\n");
+  }
+  total = frame_total;
+  for (uint64_t i = 0; i < total && i < FIRST_FRAMES; i++) put_frame(text, first_frames[i]);
+  kept = total > FIRST_FRAMES ? total - FIRST_FRAMES : 0;
+  if (kept > LAST_FRAMES) {
+    text_put(text, "skipped ");
+    text_put_decimal(text, (int64_t)(kept - LAST_FRAMES));
+    text_put(text, "\n");
+  }
+  for (uint64_t i = kept > LAST_FRAMES ? kept - LAST_FRAMES : 0; i < kept; i++) {
+    put_frame(text, last_frames[i % LAST_FRAMES]);
+  }
+  text_put(text, "frame-total ");
+  text_put_decimal(text, (int64_t)total);
+  text_put(text, "\nend-frames\n");
+  text_flush(text);
+}
+
+static _Unwind_Reason_Code ignore_frame(struct _Unwind_Context *context, void *argument) {
+  (void)context;
+  return ++*(int *)argument < 4 ? _URC_NO_REASON : _URC_END_OF_STACK;
+}
+
+void frames_prime(void) {
+  int frames = 0;
+  _Unwind_Backtrace(ignore_frame, &frames);
+}
