@@ -196,7 +196,9 @@ class _Teller:
 
     def said(self, text: str) -> None:
         if not self._is_quiet:
-            _say(text)
+            from rerail.remedies.paragraphs import paragraph
+
+            _say(paragraph(text).removeprefix("rerail: "))
 
     def ended(self, recording: Recording) -> None:
         _tell(

@@ -92,6 +92,7 @@ def _verify(
     command: tuple[str, ...], changes: tuple[str, ...], home: Path | None, options: Any
 ) -> dict[str, Any]:
     from rerail.cli._printing import console
+    from rerail.remedies.paragraphs import paragraph
     from rerail.remedies.verify import verify
     from rerail.remedies.verify_view import Lines, Screen
 
@@ -101,7 +102,7 @@ def _verify(
         screen = Screen(console(to_stderr=True))
         with screen.live:
             return verify(command, changes, store, options, screen)
-    lines = Lines(lambda text: click.echo(f"rerail: {text}", err=True))
+    lines = Lines(lambda text: click.echo(paragraph(text), err=True))
     return verify(command, changes, store, options, lines)
 
 

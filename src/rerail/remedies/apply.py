@@ -9,7 +9,7 @@ user says so.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rerail.catalogue import SAFETY_ORDER, Cause, Remedy
 from rerail.diagnosis.result import Candidate
@@ -130,8 +130,8 @@ def _changes_of(remedies: Sequence[Applied]) -> Iterator[Change]:
 
 def merged(first: Profile, second: Profile) -> Profile:
     """What two runs together show: with one runtime preloaded, only one is seen any more."""
-    more = max(first.openmp_paths, second.openmp_paths, key=len)
-    return Profile(
+    return replace(
+        second,
         is_recorded=first.is_recorded or second.is_recorded,
         has_boxes=first.has_boxes or second.has_boxes,
         loaders=tuple(sorted({*first.loaders, *second.loaders})),
@@ -139,6 +139,6 @@ def merged(first: Profile, second: Profile) -> Profile:
         uses_torch=first.uses_torch or second.uses_torch,
         uses_gpu=first.uses_gpu or second.uses_gpu,
         loads_npz=first.loads_npz or second.loads_npz,
-        openmp_paths=more,
+        openmp_paths=max(first.openmp_paths, second.openmp_paths, key=len),
         peak_rss_bytes=max(first.peak_rss_bytes, second.peak_rss_bytes),
     )

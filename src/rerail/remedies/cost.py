@@ -154,11 +154,13 @@ def _among_themselves(traces: Sequence[Trace]) -> float | None:
 def _throughput_words(found: Throughput | None) -> str:
     if found is None:
         return "Throughput: too few steps to compare."
-    how = f"{found.change:+.0%}" if abs(found.change) >= 0.005 else "the same"
-    noise = "; less than runs differ anyway" if abs(found.change) < _USUAL_NOISE else ""
+    ratio = found.after / found.before
+    how = f"{found.change:+.0%}" if 0.5 <= ratio <= 2.0 else f"{ratio:.2g} times"
+    if abs(found.change) < _USUAL_NOISE:
+        how = "no more than runs differ anyway"
     return (
-        f"Throughput: {found.before:.4g} steps/s before, {found.after:.4g} after"
-        f" ({how}{noise}; {found.steps} steps)."
+        f"Throughput: {found.before:.3g} steps/s before, {found.after:.3g} after"
+        f" ({how}; {found.steps} steps)."
     )
 
 
@@ -166,8 +168,10 @@ def _memory_words(found: Memory | None) -> str:
     if found is None:
         return "Memory: not recorded."
     before, after = bytes_in_words(found.before_bytes), bytes_in_words(found.after_bytes)
+    if before == after:
+        return f"Memory: peak {before} before and after."
     change = found.after_bytes / found.before_bytes - 1.0
-    return f"Memory: peak {before} before, {after} after ({change:+.0%})."
+    return f"Memory: peak {before} before, {after} after ({change:+.1%})."
 
 
 def _loss(found: Loss | None) -> list[str]:

@@ -16,7 +16,7 @@ from rerail.errors import RerailError
 from rerail.evidence.run_collect import collect_run
 from rerail.investigation.failure import Failure
 from rerail.investigation.profile import Profile, read_profile
-from rerail.records import BlackBox, Outcome
+from rerail.records import BlackBox, Outcome, RunInfo
 from rerail.store import RunFolder, Store, layout
 from rerail.store.codec import dumps
 
@@ -80,7 +80,7 @@ def read_death(folder: RunFolder, store: Store, catalogue: Catalogue) -> Death |
     outcome = info.outcome
     if outcome is None or outcome.kind == "ok":
         return None
-    evidence = collect_run(folder, store.history(info))
+    evidence = collect_run(folder, _history(store, info))
     diagnosis = diagnose(evidence, catalogue, info.command)
     _keep(folder, diagnosis)
     boxes = _boxes(folder)
@@ -141,6 +141,16 @@ def stopped_by(folder: RunFolder, outcome: Outcome, diagnosis: Diagnosis) -> str
     if leading and leading.cause.id in _FROM_OUTSIDE and leading.probability >= _LIKELY:
         return leading.cause.id
     return None
+
+
+def _history(store: Store, info: RunInfo) -> list[RunFolder]:
+    """Earlier runs of the command as it is typed; trials with changes say nothing of it."""
+    marks = ("changes", "investigation", "verification", "reference")
+    return [
+        folder
+        for folder in store.history(info)
+        if not any(folder.info().settings.get(mark) for mark in marks)
+    ]
 
 
 def _deaths_at_one_step(diagnosis: Diagnosis) -> int:

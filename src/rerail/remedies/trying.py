@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from rerail.errors import RerailError
-from rerail.investigation.applies import Changed, apply_changes
+from rerail.investigation.applies import apply_changes
 from rerail.investigation.changes import Change
-from rerail.investigation.exposure import Distance, measure
+from rerail.investigation.exposure import Distance, Unit, idle_seconds, measure
 from rerail.investigation.failure import Diagnostician, Failure
 from rerail.investigation.profile import Profile
 from rerail.investigation.trial import Trial, TrialOutcome, Verification, died_before
@@ -26,7 +26,22 @@ from rerail.store import RunFolder, Store
 
 POLL_SECONDS = 0.1
 
+# A program that kept a quarter of a processor busy, and then nothing for two seconds and for two
+# fifths of its time, is stuck.
+_BUSY_SHARE = 0.25
+_IDLE_SECONDS = 2.0
+_IDLE_PART = 0.4
+
 Stopped = Literal["", "enough", "budget", "interrupted"]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The failure that is looked for, and what the run that showed it was like."""
+
+    failure: Failure | None = None  # None: any failure will do
+    unit: Unit = "seconds"
+    profile: Profile = field(default_factory=Profile)
 
 
 @dataclass(frozen=True)
@@ -51,19 +66,14 @@ class Laboratory:
     deadline: float  # on the monotonic clock
     stall_seconds: float | None = None
 
-    def changed(self, changes: Sequence[Change], profile: Profile) -> Changed:
-        return apply_changes(self.command, self.environ, changes, profile)
-
     def try_once(
         self,
         changes: Sequence[Change],
-        profile: Profile,
         settings: dict[str, Any],
-        wanted: Failure | None,
+        wanted: Wanted,
         is_enough: Callable[[Distance], bool],
     ) -> Tried:
-        """`wanted`: the failure that is looked for; None where any failure will do."""
-        changed = self.changed(changes, profile)
+        changed = apply_changes(self.command, self.environ, changes, wanted.profile)
         texts = [change.text for change in changes]
         task = Task(
             command=changed.command,
@@ -117,7 +127,7 @@ class Laboratory:
         self,
         folder: RunFolder,
         changes: Sequence[Change],
-        wanted: Failure | None,
+        wanted: Wanted,
         trace: Trace | None = None,
         stopped_ns: int | None = None,
         stopped: Stopped = "",
@@ -125,17 +135,11 @@ class Laboratory:
         """What a run that is over shows of the failure."""
         info = folder.info()
         distance = measure(folder, info.elapsed_seconds or 0.0)
-        outcome: TrialOutcome = "stopped"
-        failure = None
-        if stopped_ns is None or died_before(folder, stopped_ns):
-            ending = self.diagnostician.ending(folder)
-            failure = ending.failure
-            if failure is None:
-                outcome = "finished"
-            elif wanted is None or wanted.is_same_as(failure, ending.rivals):
-                outcome = "crashed"
-            elif told_to_end(folder) is None:
-                outcome = "other"
+        failure, outcome = self._outcome(folder, wanted, stopped_ns)
+        summary = failure.summary if failure else ""
+        if outcome == "stopped" and (idle := _stuck_seconds(folder, wanted, distance)):
+            outcome, summary = "other", f"it did nothing any more for {idle:.0f} s"
+            distance = replace(distance, seconds=distance.seconds - idle)
         variables = info.settings.get("changed_environment") or {}
         trial = Trial(
             changes=tuple(change.text for change in changes),
@@ -144,6 +148,35 @@ class Laboratory:
             cause=failure.cause if failure else None,
             run=folder.id,
             not_applied=Verification.of(folder).without_effect(list(changes), variables),
-            summary=failure.summary if failure else "",
+            summary=summary,
         )
         return Tried(trial, folder, failure, read_trace(folder, trace), stopped)
+
+    def _outcome(
+        self, folder: RunFolder, wanted: Wanted, stopped_ns: int | None
+    ) -> tuple[Failure | None, TrialOutcome]:
+        if stopped_ns is not None and not died_before(folder, stopped_ns):
+            return None, "stopped"
+        ending = self.diagnostician.ending(folder)
+        if ending.failure is None:
+            return None, "finished" if stopped_ns is None else "stopped"
+        known = wanted.failure
+        if known is None and stopped_ns is None:
+            return ending.failure, "crashed"
+        if known is not None and known.is_same_as(ending.failure, ending.rivals):
+            return ending.failure, "crashed"
+        # Also one of an earlier day: told to end, and not of the failure that is looked for.
+        if stopped_ns is not None or told_to_end(folder) is not None:
+            return None, "stopped"
+        return ending.failure, "other"
+
+
+def _stuck_seconds(folder: RunFolder, wanted: Wanted, distance: Distance) -> float:
+    """How long it was idle at its end, where only the clock counts and it used to be busy.
+
+    A fix that makes the program hang must not be taken for one that makes it live.
+    """
+    if wanted.unit != "seconds" or wanted.profile.busy_share < _BUSY_SHARE:
+        return 0.0
+    idle = idle_seconds(folder.recent_vitals())
+    return idle if idle >= max(_IDLE_SECONDS, _IDLE_PART * distance.seconds) else 0.0

@@ -33,10 +33,11 @@ from rerail.remedies.baseline import (
     verification_key,
 )
 from rerail.remedies.proof import Needed, luck_of, needed_for
-from rerail.remedies.trying import Laboratory, Tried
-from rerail.remedies.verify_answer import answer_of, exposure_in_words, keep_with_run
+from rerail.remedies.trying import Laboratory, Tried, Wanted
+from rerail.remedies.verify_answer import answer_of, exposure_in_words, keep_with_run, percent
 from rerail.scheduling import open_scheduler
 from rerail.store import Store
+from rerail.survival import FailureModel
 
 # Unchanged runs made in order to see the failure, where none is on record.
 MOST_REFERENCES = 5
@@ -210,8 +211,8 @@ class Session:
             return limit is not None and distance.of(self.known.unit, died=False) >= limit
 
         self._watcher.said(f"a run without the change, {why}")
-        wanted = self.baseline.failure if self.baseline else None
-        found = self._lab.try_once((), Profile(), {"reference": self._key}, wanted, is_enough)
+        settings = {"reference": self._key}
+        found = self._lab.try_once((), settings, self._wanted(), is_enough)
         self.references.append(found)
         self._after(found)
         return found
@@ -226,7 +227,7 @@ class Session:
         """Of the same verification, asked before."""
         for folder in runs_made_for(self.store, self._key):
             try:
-                self.tried.append(self._lab.judge(folder, self.changes, self.known.failure))
+                self.tried.append(self._lab.judge(folder, self.changes, self._wanted()))
             except RerailError:
                 continue
         if self.tried:
@@ -247,10 +248,8 @@ class Session:
                 self._show(sum(clean) + exposure, luck)
                 return luck <= 1.0 - self.options.confidence
 
-            profile = self.known.profile
-            found = self._lab.try_once(
-                self.changes, profile, {MARK: self._key}, self.known.failure, is_enough
-            )
+            settings = {MARK: self._key}
+            found = self._lab.try_once(self.changes, settings, self._wanted(), is_enough)
             self.tried.append(found)
             self._after(found)
             if found.trial.outcome == "finished":
@@ -258,7 +257,12 @@ class Session:
                 run_length = max(run_length or 0.0, length) or None
                 self.needed = self._still_possible(run_length)
 
-    def _model(self) -> Any:
+    def _wanted(self) -> Wanted:
+        if self.baseline is None:
+            return Wanted()
+        return Wanted(self.baseline.failure, self.baseline.unit, self.baseline.profile)
+
+    def _model(self) -> FailureModel:
         return self.known.model(can_repeat=bool(self.changes))
 
     def _still_possible(self, run_length: float | None) -> Needed:
@@ -278,7 +282,9 @@ class Session:
         if self.is_proven:
             return True
         if len(others) >= MOST_OTHER:
-            raise _Ended(f"with the fix it dies of another cause ({others[-1].cause or 'unknown'})")
+            raise _Ended(
+                f"with the fix it ends otherwise: {others[-1].cause or others[-1].summary}"
+            )
         lost = [trial for trial in trials if trial.outcome == "lost"]
         if len(lost) >= MOST_LOST:
             raise _Ended(f"runs left no usable record: {lost[-1].summary}")
@@ -295,7 +301,7 @@ class Session:
         needed = self.needed
         done = sum(self.clean())
         runs = f"{needed.runs} clean runs of " if needed.runs > 1 else "a clean run of "
-        text = f"{self.options.confidence:.0%} takes {runs}"
+        text = f"{percent(self.options.confidence)} takes {runs}"
         text += exposure_in_words(needed.exposure, known.unit)
         seconds = known.seconds_for(needed.exposure, needed.runs)
         text += f", about {seconds_in_words(seconds)}" if seconds is not None else ""
@@ -310,7 +316,9 @@ class Session:
         assert self.needed is not None
         done = exposure_in_words(exposure, self.known.unit)
         total = exposure_in_words(self.needed.total, self.known.unit)
-        self._watcher.moved(f"clean for {done} of {total}; luck with probability {luck:.0%}")
+        self._watcher.moved(
+            f"clean for {done} of {total}; luck with probability {percent(luck, 2)}"
+        )
 
     def _after(self, found: Tried) -> None:
         trial = found.trial

@@ -101,7 +101,7 @@ def _summary(document: dict[str, Any], cost: Cost) -> list[str]:
     elif document["status"] == "proven":
         asked, luck = document["confidence"], 1.0 - document["reached"]
         lines.append(
-            f"Proven to {_percent(asked)}: with {fix} it stayed clean for {clean}. Without, that"
+            f"Proven to {percent(asked)}: with {fix} it stayed clean for {clean}. Without, that"
             f" would be luck with probability {_small(luck)}."
         )
     else:
@@ -143,15 +143,15 @@ def exposure_in_words(exposure: float, unit: Unit) -> str:
     return f"{count} {'batches' if unit == 'batches' else 'steps'}"
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.4g} %"
+def percent(share: float, digits: int = 4) -> str:
+    return f"{100 * share:.{digits}g} %"
 
 
 def _small(share: float) -> str:
     """A probability as a person says it: never "0 %" for what is not nothing."""
     if share < 0.0001:
         return "below 0.01 %"
-    return f"{100 * share:.2g} %"
+    return percent(share, 2)
 
 
 def keep_with_run(document: dict[str, Any], store: Store) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Lines:
-    """One line per thing said, through `write`."""
+    """One paragraph per thing said, through `write`."""
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
