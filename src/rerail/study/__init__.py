@@ -33,8 +33,13 @@ def run_study(
 ) -> dict[str, CellState]:
     """Run what is not done yet; the state of every cell, by name."""
     from rerail.study.run import StudyRun
+    from rerail.study.session import Session
 
-    return StudyRun(study, store, options, watcher).run()
+    session = Session(study, store, options, watcher)
+    try:
+        return StudyRun(session).run()
+    finally:
+        session.close()
 
 
 def read_states(study: Study) -> dict[str, CellState]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from rerail.evidence.run_words import bytes_in_words, seconds_in_words
 
 SPARE_DISK_BYTES = 64 * 2**20  # for the journal, records and whatever else uses the disk
+SMALL_SHM_BYTES = 2**20  # left in /dev/shm and not worth a word
 _NEAR = 0.8
 
 

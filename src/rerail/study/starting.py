@@ -1,6 +1,6 @@
 """Taking a study up: what an earlier start left is settled before anything new begins.
 
-In: a `StudyRun` whose lock is held, so that no other study is at work on the folder. Out: no
+In: a `Session` whose lock is held, so that no other study is at work on the folder. Out: no
 process of an earlier start is alive; every attempt has an ending; whatever was collected is on
 record, and whatever was half collected is gone from the results (its originals are in the working
 folder). A result that nobody knows, or that belongs to another command, stops the study.
@@ -8,94 +8,87 @@ folder). A result that nobody knows, or that belongs to another command, stops t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from rerail.errors import RerailError, UsageError
 from rerail.store import RunFolder
 from rerail.study import artifacts, leftovers, workspace
+from rerail.study.concluding import complete, conclude, done, tidy
 from rerail.study.ending import ended_by_itself
-from rerail.study.journal import read_journal
-from rerail.study.model import Study
+from rerail.study.session import Session
 from rerail.study.state import CellState
 
-if TYPE_CHECKING:
-    from rerail.study.run import StudyRun
 
-
-def events_of(study: Study) -> list[dict[str, Any]]:
-    return read_journal(study.folder)
-
-
-def take_up(run: StudyRun) -> None:
+def take_up(session: Session) -> None:
     # Before anything is told to end, and on record before: what ends after that did not end by
     # itself, also in the eyes of the start after this one.
-    endings = {state.cell.name: _own_ending(run, state) for state in run.states.values()}
-    for state in run.states.values():
+    endings = {state.cell.name: _own_ending(session, state) for state in session.states.values()}
+    for state in session.states.values():
         if state.open_attempt is not None and endings[state.cell.name] is None:
-            _note_interruption(run, state)
-    ended = leftovers.end_leftovers(run.study.folder)
+            _note_interruption(session, state)
+    ended = leftovers.end_leftovers(session.study.folder)
     if ended:
-        run.watcher.said(f"ended {ended} processes of an earlier start")
-    artifacts.sweep_staging(run.study.results)
-    for state in run.states.values():
-        _settle(run, state, endings[state.cell.name])
-    _refuse_changed(run)
-    if run.options.tries_failed_again:
-        for state in run.states.values():
+        session.watcher.said(f"ended {ended} processes of an earlier start")
+    artifacts.sweep_staging(session.study.results)
+    for state in session.states.values():
+        _settle(session, state, endings[state.cell.name])
+    _refuse_changed(session)
+    if session.options.tries_failed_again:
+        for state in session.states.values():
             if state.state == "failed":
-                run.note(state, "cell-again")
+                session.note(state, "cell-again")
 
 
-def _own_ending(run: StudyRun, state: CellState) -> RunFolder | None:
+def _own_ending(session: Session, state: CellState) -> RunFolder | None:
     """The record of an attempt that was over before the study was, if there is one."""
-    folder = _record_of(run, state)
+    folder = _record_of(session, state)
     return folder if folder is not None and ended_by_itself(folder) else None
 
 
-def _note_interruption(run: StudyRun, state: CellState) -> None:
-    folder = _record_of(run, state)
-    verdict = run.examiner.interrupted(folder, "the study was killed while it ran")
-    run.note(state, "cell-ended", **verdict.as_event())
+def _note_interruption(session: Session, state: CellState) -> None:
+    folder = _record_of(session, state)
+    verdict = session.examiner.interrupted(folder, "the study was killed while it ran")
+    session.note(state, "cell-ended", **verdict.as_event())
 
 
-def _record_of(run: StudyRun, state: CellState) -> RunFolder | None:
+def _record_of(session: Session, state: CellState) -> RunFolder | None:
     if state.open_attempt is None:
         return None
     try:
-        return run.store.resolve(state.open_attempt.label)
+        return session.store.resolve(state.open_attempt.label)
     except RerailError:
         return None
 
 
-def _settle(run: StudyRun, state: CellState, ended: RunFolder | None) -> None:
+def _settle(session: Session, state: CellState, ended: RunFolder | None) -> None:
     if ended is not None:
-        run.conclude(state, ended)
+        conclude(session, state, ended)
     if state.state == "done":
-        _check_results(run, state)
+        _check_results(session, state)
         return
-    target = workspace.result_folder(run.study, state.cell)
+    target = workspace.result_folder(session.study, state.cell)
     if target.exists():
-        _recover(run, state)
+        _recover(session, state)
     elif state.last is not None and state.last.verdict == "ok" and state.state == "waiting":
-        _collect_again(run, state)
+        _collect_again(session, state)
 
 
-def _check_results(run: StudyRun, state: CellState) -> None:
+def _check_results(session: Session, state: CellState) -> None:
     """Done stays done, unless what it made is no longer there."""
-    target = workspace.result_folder(run.study, state.cell)
+    target = workspace.result_folder(session.study, state.cell)
     if not target.exists():
-        run.watcher.cell(state.cell.name, f"its results are gone from {target}: it is run again")
-        run.note(state, "cell-again")
+        session.watcher.cell(
+            state.cell.name, f"its results are gone from {target}: it is run again"
+        )
+        session.note(state, "cell-again")
         return
     for problem in artifacts.what_is_missing(target):
-        run.watcher.cell(state.cell.name, f"done, but {problem}")
-    run.tidy(state)
+        session.watcher.cell(state.cell.name, f"done, but {problem}")
+    tidy(session, state)
 
 
-def _recover(run: StudyRun, state: CellState) -> None:
+def _recover(session: Session, state: CellState) -> None:
     """Killed between the move and the journal: the results are there and know whose they are."""
     cell = state.cell
-    target = workspace.result_folder(run.study, cell)
+    target = workspace.result_folder(session.study, cell)
     manifest = artifacts.read_manifest(target)
     is_own = manifest is not None and manifest.get("key") == cell.key
     if manifest is None or not is_own or manifest.get("cell") != cell.name:
@@ -103,27 +96,27 @@ def _recover(run: StudyRun, state: CellState) -> None:
             f"{target} is there already, and not from this study's {cell.name}",
             "Nothing was overwritten. Move it away, or give the study another name or `results`.",
         )
-    run.done(state, manifest)
-    run.watcher.cell(cell.name, "done: its results were collected before the study was killed")
+    done(session, state, manifest)
+    session.watcher.cell(cell.name, "done: its results were collected before the study was killed")
 
 
-def _collect_again(run: StudyRun, state: CellState) -> None:
+def _collect_again(session: Session, state: CellState) -> None:
     """Killed after the run had ended well, before its files were collected."""
-    work = workspace.work_folder(run.study, state.cell)
-    lacking = artifacts.complaints(work, run.study.artifacts)
+    work = workspace.work_folder(session.study, state.cell)
+    lacking = artifacts.complaints(work, session.study.artifacts)
     if lacking:
-        run.watcher.cell(state.cell.name, f"{lacking[0]} any more: it is run again")
+        session.watcher.cell(state.cell.name, f"{lacking[0]} any more: it is run again")
         return
     assert state.last is not None
     try:
-        folder: RunFolder | None = run.store.resolve(state.last.run)
+        folder: RunFolder | None = session.store.resolve(state.last.run)
     except RerailError:
         folder = None
-    run.complete(state, folder)
+    complete(session, state, folder)
 
 
-def _refuse_changed(run: StudyRun) -> None:
-    changed = [s for s in run.states.values() if s.state == "done" and s.changed_since]
+def _refuse_changed(session: Session) -> None:
+    changed = [s for s in session.states.values() if s.state == "done" and s.changed_since]
     if not changed:
         return
     name = changed[0].cell.name
@@ -131,5 +124,5 @@ def _refuse_changed(run: StudyRun) -> None:
     raise UsageError(
         f"the study file now asks for something else of {count}",
         f"Their results are kept. Give the study another name, or move"
-        f" {workspace.result_folder(run.study, changed[0].cell)}\naway to have it run again.",
+        f" {workspace.result_folder(session.study, changed[0].cell)}\naway to have it run again.",
     )

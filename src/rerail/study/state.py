@@ -68,10 +68,6 @@ class CellState:
     def peak_rss_bytes(self) -> int:
         return int(max((a.usage.get("peak_rss_bytes", 0) for a in self.attempts), default=0))
 
-    def retries_after(self, cause: str | None) -> int:
-        """How often it was tried again after this cause."""
-        return sum(1 for a in self.attempts[:-1] if a in self.deaths and a.cause == cause)
-
 
 def fold(cells: Sequence[Cell], events: Iterable[dict[str, Any]]) -> dict[str, CellState]:
     """The state of every cell that the file has; events of others are passed over."""
