@@ -43,7 +43,7 @@ class Config:
     hvi_weight: float = _(0.5, "of the terms in HVI beside those in RGB", 0)
     face_weight: float = _(0.0, "of identity: 1 - cosine of the face embeddings", 0)
     # optimisation
-    steps: int = _(400, "optimizer steps", 1)
+    steps: int = _(300, "optimizer steps", 1)
     batch_size: int = _(8, "pairs a step", 1)
     lr: float = _(3e-3, "of AdamW, at the top of the schedule", 0)
     warmup_steps: int = _(20, "Adam's second moments are noise until about then", 0)

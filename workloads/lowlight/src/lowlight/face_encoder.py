@@ -32,10 +32,10 @@ _PERSON, _JUDGED_PERSON = 20_000, 30_000  # nobody whom the enhancer trains or i
 
 @dataclass(frozen=True)
 class Recipe:
-    people: int = 96
-    views: int = 16
-    steps: int = 300
-    batch_size: int = 48
+    people: int = 64
+    views: int = 12
+    steps: int = 240
+    batch_size: int = 32
     lr: float = 2e-3
     sharpness: float = 16.0  # of the softmax over cosines
     version: int = 1  # raise it when faces or the network change: caches are told apart by it

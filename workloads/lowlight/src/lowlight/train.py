@@ -58,7 +58,9 @@ class Trainer:
             self.encoder = open_face_encoder(config.cache_folder, journal.say).to(self.device)
         torch.manual_seed(config.seed)
         self.model = Enhancer(config.width).to(self.device)
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=config.lr)
+        self.optimizer = torch.optim.AdamW(
+            self.model.parameters(), lr=config.lr, fused=device.type in ("cpu", "cuda")
+        )
         self.step = 0  # steps done
 
     # -- the loop ---------------------------------------------------------------------------
