@@ -1,10 +1,10 @@
 """How well does a dry run of three steps predict the peak memory of the whole run?
 
-    .venv/bin/python -m benchmarks.memory_plan [--only TEXT] [--out FILE.jsonl]
+    .venv/bin/python -m benchmarks.memory_plan [--only TEXT] [--data FOLDER] [--out FILE.jsonl]
 
 Every configuration is first planned (`plan_memory`, three steps), then run to its end without
-rerail while its memory is read from outside: the highest sum of proportional sizes (PSS) over the
-process tree, with what the main process's own high-water mark adds between two readings. Nothing of
+rerail while its memory is read from outside: the most that the process tree took, each page counted
+once, with what the main process's own high-water mark adds between two readings. Nothing of
 the prediction was fitted to these configurations. Prints every error, their median, and how many
 predictions were too low by more than 5 %.
 """
@@ -25,7 +25,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rerail.preflight.memory_plan import plan_memory
-from rerail.preflight.proc_memory import read_tree, tree_of
+from rerail.preflight.proc_memory import (
+    DataMapping,
+    counted_once,
+    data_mappings,
+    read_tree,
+    tree_of,
+    unmapped_shared_bytes,
+)
 
 PROGRAM = Path(__file__).parent / "programs" / "train_sized.py"
 MEDIAN_BAR, LOW_BAR = 0.04, 0.05
@@ -73,9 +80,19 @@ def configurations(data: Path) -> Iterator[Configuration]:
         name = f"{model}-{width} {optimizer} b{batch} w{workers} {how}"
         yield Configuration(name, tuple(words))
     tower = [sys.executable, "-m", "twotower", "train", "--data", f"{data}/towers"]
-    tower += ["--device", "cpu", "--no-bar", "--val-rows", "64", "--checkpoint-every", "10"]
+    tower += [
+        "--device",
+        "cpu",
+        "--threads",
+        "1",
+        "--no-bar",
+        "--val-rows",
+        "64",
+        "--checkpoint-every",
+        "10",
+    ]
     for batch, accum, steps in ((4, 1, 30), (8, 2, 20), (16, 1, 20), (32, 2, 12)):
-        out = f"{data}/run-{batch}-{accum}"
+        out = f"{data}/run-{batch}-{accum}-{os.getpid()}"
         words = [*tower, "--bs", str(batch), "--accum", str(accum), "--steps", str(steps)]
         yield Configuration(f"twotower b{batch} accum {accum}", (*words, "--out", out))
 
@@ -84,9 +101,9 @@ def prepare(data: Path) -> None:
     import numpy as np
 
     rng = np.random.default_rng(0)
-    np.save(data / "resnet.npy", rng.integers(0, 255, (900, 3, 96, 96), dtype=np.uint8))
-    np.save(data / "transformer.npy", rng.integers(0, 8192, (400, 128), dtype=np.int32))
-    np.save(data / "gru.npy", rng.standard_normal((1200, 64, 256), dtype=np.float32))
+    np.save(data / "resnet.npy", rng.integers(0, 255, (480, 3, 64, 64), dtype=np.uint8))
+    np.save(data / "transformer.npy", rng.integers(0, 8192, (160, 128), dtype=np.int32))
+    np.save(data / "gru.npy", rng.standard_normal((640, 48, 192), dtype=np.float32))
     subprocess.run(
         [
             *(sys.executable, "-m", "twotower", "prepare", "--synthetic", "--rows", "1500"),
@@ -100,16 +117,21 @@ def prepare(data: Path) -> None:
 def true_peak(command: tuple[str, ...], cwd: Path) -> tuple[int, int]:
     """The peak of the whole run from outside: counted once, and resident sizes added up."""
     process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL)
-    once = added = 0
+    once = added = waiting = 0
     pids: list[int] = []
-    looked = 0.0
+    mappings: dict[int, list[DataMapping]] = {}
+    looked = mapped_at = 0.0
     while process.poll() is None:
         if time.monotonic() - looked > 0.2:
             pids, looked = tree_of(process.pid), time.monotonic()
         found = read_tree(pids)
+        if time.monotonic() - mapped_at > 0.3:
+            mappings = {pid: data_mappings(pid) for pid in pids}
+            waiting = unmapped_shared_bytes(pids) if len(pids) > 1 else 0
+            mapped_at = time.monotonic()
         if found and found[0].pid == process.pid:
             gap = max(0, _high_water(process.pid) - found[0].rss_bytes)
-            once = max(once, sum(p.pss_bytes for p in found) + gap)
+            once = max(once, counted_once(found, mappings)[0] + waiting + gap)
             added = max(added, sum(p.rss_bytes for p in found) + gap)
         time.sleep(_READ_SECONDS)
     if process.returncode != 0:
@@ -131,17 +153,25 @@ def _high_water(pid: int) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="", help="configurations whose name contains this")
-    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--steps", type=int, help="exactly so many [default: 3, more if quick]")
+    parser.add_argument("--data", type=Path, help="use and keep the data in this folder")
+    parser.add_argument("--list", action="store_true", help="only name the configurations")
     parser.add_argument("--out", type=Path, help="append one JSON line per configuration")
     args = parser.parse_args()
-    work = Path(tempfile.mkdtemp(prefix="memory-plan-"))
+    work = args.data or Path(tempfile.mkdtemp(prefix="memory-plan-"))
+    if args.list:
+        print("\n".join(configuration.name for configuration in configurations(work)))
+        return 0
     errors: list[float] = []
     try:
-        prepare(work)
+        work.mkdir(exist_ok=True)
+        if not (work / "towers").exists():
+            prepare(work)
         for configuration in configurations(work):
             if args.only not in configuration.name:
                 continue
-            plan = plan_memory(configuration.command, work, dict(os.environ), steps=args.steps)
+            environ = dict(os.environ)
+            plan = plan_memory(configuration.command, work, environ, steps=args.steps)
             once, added = true_peak(configuration.command, work)
             error = plan.peak_bytes / once - 1
             added_error = plan.peak_rss_bytes / added - 1
@@ -152,11 +182,14 @@ def main() -> int:
                 flush=True,
             )
             if args.out:
-                row = {"name": configuration.name, "true": once, "plan": plan.to_json()}
+                row = {"name": configuration.name, "true": once, "true_added": added}
+                row["plan"] = plan.to_json()
+                row["marks"] = [report.marks for report in plan.rehearsal.reports]
                 with args.out.open("a") as file:
-                    file.write(json.dumps({**row, "true_added": added}) + "\n")
+                    file.write(json.dumps(row) + "\n")
     finally:
-        shutil.rmtree(work, ignore_errors=True)
+        if args.data is None:
+            shutil.rmtree(work, ignore_errors=True)
     median = statistics.median(abs(error) for error in errors)
     low = sum(error < -LOW_BAR for error in errors)
     print(

@@ -106,10 +106,11 @@ def main():
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--save", default="")
     args = parser.parse_args()
     torch.manual_seed(0)
-    torch.set_num_threads(2)
+    torch.set_num_threads(args.threads)
     data = Rows(args.data, args.mapped)
     net = build(args.model, args.width, data)
     if args.optimizer == "sgd":

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rerail.preflight.proc_memory import ProcessMemory
+from rerail.preflight.proc_memory import ProcessMemory, counted_once
 from rerail.preflight.rehearsal import Rehearsal, Report
 
-# Heaps fray: what the allocator keeps grows by this share after the first steps.
-FRAY_SHARE = 0.01
+# Heaps fray: of what the steps have added, the allocator adds this share again later, divided by
+# the number of steps that were seen.
+FRAY_SHARE = 0.3
 _UNCERTAIN_SHARE = 0.03
+_TOUCHED_BYTES = 1 << 20  # less is the header of a file that others read
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,11 @@ class Prediction:
 
 
 def predict(rehearsal: Rehearsal) -> Prediction:
-    by_pid = {process.pid: process for process in rehearsal.processes}
-    once = sum(process.pss_bytes for process in rehearsal.processes)
-    added = sum(process.rss_bytes for process in rehearsal.processes)
+    by_pid = {process.pid: process for process in rehearsal.still.processes}
+    still = rehearsal.still
+    once, mapped_now = counted_once(still.processes, still.mappings)
+    once += still.unmapped_bytes
+    added = sum(process.rss_bytes for process in rehearsal.still.processes)
     spread = 0.0
     for report in rehearsal.reports:
         rest = by_pid.get(report.pid)
@@ -44,13 +48,12 @@ def predict(rehearsal: Rehearsal) -> Prediction:
             continue
         above = max(0, report.peak() - rest.rss_bytes)
         once, added = once + above, added + above
-        fray = FRAY_SHARE * (rest.anon_bytes + above)
-        once, added = once + int(fray), added + int(fray)
-        spread += _still_rising(report)
-    mapped_now, mapped_then, added_then = _mapped(rehearsal)
+        fray = int(FRAY_SHARE / max(1, report.steps) * _added_by_steps(report))
+        once, added = once + fray, added + fray
+        spread += fray
+    mapped_then, added_then = _mapped(rehearsal)
     once += mapped_then - mapped_now
     added += added_then
-    once, added = once + int(spread), added + int(spread)
     uncertain = _UNCERTAIN_SHARE * (once - mapped_then) + spread
     return Prediction(
         once,
@@ -72,34 +75,33 @@ def step_peaks(report: Report) -> list[int]:
     return [peaks[step] for step in sorted(peaks)]
 
 
-def _still_rising(report: Report) -> float:
-    """What the last step added to the highest before: it will add as much again, by halves."""
-    peaks = step_peaks(report)
-    if len(peaks) < 3:
-        return 0.0
-    return float(max(0, peaks[-1] - max(peaks[:-1])))
+def _added_by_steps(report: Report) -> int:
+    """Gradients, optimizer state, activations: all that was not there before the first step."""
+    before = 0
+    for mark in report.marks:
+        if mark["mark"] in ("torch imported", "optimizer made"):
+            before = int(mark.get("VmRSS", 0))
+    return max(0, max(step_peaks(report), default=0) - before)
 
 
-def _mapped(rehearsal: Rehearsal) -> tuple[int, int, int]:
-    """Mapped data: resident now (once), resident when all was read, growth of added-up sizes."""
+def _mapped(rehearsal: Rehearsal) -> tuple[int, int]:
+    """Mapped data once all of it was read, and by how much added-up sizes grow until then."""
     sizes: dict[str, int] = {}
-    now: dict[str, int] = {}
     growth = 0
-    for found in rehearsal.mappings.values():
+    for found in rehearsal.still.mappings.values():
         for mapping in found:
             sizes[mapping.path] = max(sizes.get(mapping.path, 0), mapping.mapped_bytes)
-            now[mapping.path] = now.get(mapping.path, 0) + mapping.pss_bytes
-            if mapping.rss_bytes > 1 << 20:
+            if mapping.rss_bytes > _TOUCHED_BYTES:
                 growth += max(0, mapping.mapped_bytes - mapping.rss_bytes)
-    total_now = sum(min(now[path], sizes[path]) for path in sizes)
-    return total_now, sum(sizes.values()), growth
+    return sum(sizes.values()), growth
 
 
 def workers_of(rehearsal: Rehearsal) -> Sequence[ProcessMemory]:
+    """Processes that training processes have started for themselves."""
     training = {report.pid for report in rehearsal.reports}
-    roles = {record.pid: record.role for record in rehearsal.records}
+    parents = {record.pid: record.parent_pid for record in rehearsal.records}
     return [
         process
-        for process in rehearsal.processes
-        if process.pid not in training and roles.get(process.pid) == "loader-worker"
+        for process in rehearsal.still.processes
+        if process.pid not in training and parents.get(process.pid) in training
     ]

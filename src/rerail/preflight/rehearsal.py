@@ -27,6 +27,7 @@ from rerail.preflight.proc_memory import (
     data_mappings,
     read_tree,
     tree_of,
+    unmapped_shared_bytes,
 )
 from rerail.records import BlackBox, MappedLibrary, Outcome, ProcessRecord
 from rerail.scheduling.local import LocalTask
@@ -34,6 +35,8 @@ from rerail.scheduling.task import Task
 from rerail.store import RunFolder
 
 STUB = Path(__file__).resolve().parent / "stub"
+LEAST_STEPS = 3
+MORE_STEPS, MORE_SECONDS = 12, 10.0  # most of what an allocator still grows by is seen then
 _POLL_SECONDS = 0.02
 _SETTLE_SECONDS = 4.0  # for loader queues to fill once nobody takes from them
 _QUIET_SECONDS = 0.4
@@ -63,13 +66,21 @@ class Report:
 
 
 @dataclass(frozen=True)
+class Still:
+    """The process tree, measured while it stands still."""
+
+    processes: list[ProcessMemory] = field(default_factory=list)
+    mappings: dict[int, list[DataMapping]] = field(default_factory=dict)
+    unmapped_bytes: int = 0  # in /dev/shm, waiting in loader queues
+
+
+@dataclass(frozen=True)
 class Rehearsal:
     command: tuple[str, ...]
     ending: Ending
     seconds: float
     reports: list[Report] = field(default_factory=list)
-    processes: list[ProcessMemory] = field(default_factory=list)  # standing still
-    mappings: dict[int, list[DataMapping]] = field(default_factory=dict)
+    still: Still = field(default_factory=lambda: Still())
     records: list[ProcessRecord] = field(default_factory=list)
     boxes: list[BlackBox] = field(default_factory=list)
     libraries: dict[str, list[MappedLibrary]] = field(default_factory=dict)
@@ -89,15 +100,16 @@ def rehearse(
     cwd: Path,
     environ: Mapping[str, str],
     *,
-    steps: int = 3,
+    steps: int | None = None,
     most_seconds: float = 120.0,
 ) -> Rehearsal:
+    """`steps` exactly; by default at least three, and more of them while they are quick."""
     with _work_folder() as work:
         task = _task(command, cwd, environ, work, steps, most_seconds)
         running = LocalTask(task)
         begun = time.monotonic()
         try:
-            reports, processes, mappings = _watch(running, work, begun + most_seconds)
+            reports, still = _watch(running, work, begun + most_seconds)
             is_over = running.is_over()
         finally:
             (work / "reports" / "end").touch()
@@ -115,8 +127,7 @@ def rehearse(
             RunFolder(folder),
             seconds,
             reports,
-            processes,
-            mappings,
+            still,
             is_over=is_over,
             removed=removed,
         )
@@ -138,14 +149,16 @@ def _task(
     cwd: Path,
     environ: Mapping[str, str],
     work: Path,
-    steps: int,
+    steps: int | None,
     most_seconds: float,
 ) -> Task:
     path = environ.get("PYTHONPATH")
     settings = {
         "folder": str(work / "reports"),
         "scratch": str(work / "scratch"),
-        "steps": steps,
+        "steps": LEAST_STEPS if steps is None else steps,
+        "more_steps": MORE_STEPS if steps is None else 0,
+        "more_seconds": MORE_SECONDS,
         "started_unix": time.time(),
         "free": [str(work), "/dev/", "/proc/", "/sys/"],
     }
@@ -165,23 +178,17 @@ def _task(
     )
 
 
-def _watch(
-    running: LocalTask, work: Path, deadline: float
-) -> tuple[list[Report], list[ProcessMemory], dict[int, list[DataMapping]]]:
+def _watch(running: LocalTask, work: Path, deadline: float) -> tuple[list[Report], Still]:
     """Until somebody reports, the command ends, or time is up; then measure."""
     folder = work / "reports"
     while not running.is_over() and time.monotonic() < deadline:
         if any(folder.glob("*.json")):
             _wait_for_others(running, folder)
-            processes = _when_settled(running)
-            return (
-                _reports(folder),
-                processes,
-                {p.pid: data_mappings(p.pid) for p in processes},
-            )
+            still = _when_settled(running)
+            return _reports(folder), still
         time.sleep(_POLL_SECONDS)
-    processes = read_tree(_pids(running)) if not running.is_over() else []
-    return _reports(folder), processes, {p.pid: data_mappings(p.pid) for p in processes}
+    still = Still() if running.is_over() else _look(running)
+    return _reports(folder), still
 
 
 def _wait_for_others(running: LocalTask, folder: Path) -> None:
@@ -197,24 +204,31 @@ def _wait_for_others(running: LocalTask, folder: Path) -> None:
         time.sleep(0.1)
 
 
-def _when_settled(running: LocalTask) -> list[ProcessMemory]:
+def _when_settled(running: LocalTask) -> Still:
     """Loader workers go on until their queues are full: the most that they will ever hold."""
-    processes = read_tree(_pids(running))
-    last, quiet_since = _total(processes), time.monotonic()
+    still = _look(running)
+    last, quiet_since = _total(still), time.monotonic()
     until = quiet_since + _SETTLE_SECONDS
-    while len(processes) > 1 and time.monotonic() < until:
+    while len(still.processes) > 1 and time.monotonic() < until:
         time.sleep(0.1)
-        processes = read_tree(_pids(running))
-        total = _total(processes)
+        still = _look(running)
+        total = _total(still)
         if abs(total - last) > _BREATH:
             last, quiet_since = total, time.monotonic()
         elif time.monotonic() - quiet_since >= _QUIET_SECONDS:
             break
-    return processes
+    return still
 
 
-def _total(processes: Sequence[ProcessMemory]) -> int:
-    return sum(process.pss_bytes for process in processes)
+def _look(running: LocalTask) -> Still:
+    pids = _pids(running)
+    mappings = {pid: data_mappings(pid) for pid in pids}
+    return Still(read_tree(pids), mappings, unmapped_shared_bytes(pids))
+
+
+def _total(still: Still) -> int:
+    private = sum(process.anon_bytes + process.shared_bytes for process in still.processes)
+    return private + still.unmapped_bytes
 
 
 def _pids(running: LocalTask) -> list[int]:
@@ -279,8 +293,7 @@ def _read(
     folder: RunFolder,
     seconds: float,
     reports: list[Report],
-    processes: list[ProcessMemory],
-    mappings: dict[int, list[DataMapping]],
+    still: Still,
     *,
     is_over: bool,
     removed: list[str],
@@ -298,8 +311,7 @@ def _read(
         ending,
         seconds,
         reports,
-        processes,
-        mappings,
+        still,
         folder.processes(),
         folder.boxes(),
         folder.libraries(),

@@ -95,7 +95,7 @@ def find_target(command: Sequence[str], cwd: Path, environ: Mapping[str, str]) -
     around = surroundings.collect(list(command), cwd, environ, {})
     interpreter = find_interpreter(list(command), cwd, environ) if command else None
     if not command:
-        interpreter = _active(cwd, environ)
+        interpreter = active_interpreter(cwd, environ)
     folders = interpreter.site_packages if interpreter else []
     target = Target(tuple(command), cwd, environ, around, interpreter)
     target.distributions = installed(folders)
@@ -104,7 +104,7 @@ def find_target(command: Sequence[str], cwd: Path, environ: Mapping[str, str]) -
     return target
 
 
-def _active(cwd: Path, environ: Mapping[str, str]) -> Interpreter | None:
+def active_interpreter(cwd: Path, environ: Mapping[str, str]) -> Interpreter | None:
     """The Python of the active environment; rerail's own where none is active."""
     for candidate in (
         f"{environ['VIRTUAL_ENV']}/bin/python" if environ.get("VIRTUAL_ENV") else "",

@@ -7,8 +7,14 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
+from rerail.evidence.run_words import bytes_in_words
 from rerail.preflight.finding import Finding
+
+if TYPE_CHECKING:
+    from rerail.preflight.memory_plan import MemoryPlan
+    from rerail.preflight.what_if import WhatIf
 
 STYLES = {"fatal": "bold red", "risky": "yellow", "fine": "green"}
 _INDENT = " " * 7
@@ -40,6 +46,34 @@ def _wrapped(front: str, text: str, width: int, style: str = "", hanging: int = 
         (style if at == 0 else "", front if at == 0 else _INDENT, piece)
         for at, piece in enumerate(pieces or [""])
     ]
+
+
+def plan_lines(plan: MemoryPlan, what_ifs: Sequence[WhatIf], width: int) -> list[Line]:
+    """The table by component, its sum, the limit, and what other values would take."""
+    predicted = plan.prediction
+    lines: list[Line] = [("", "", ""), ("bold", "Memory of the whole run, predicted", "")]
+    for component in plan.components:
+        front = f"{bytes_in_words(component.size_bytes):>10}  {component.name:<30} "
+        lines.append(("", front, shorten(component.note, max(0, width - len(front)))))
+    off = max(predicted.high_bytes - predicted.peak_bytes, 0)
+    front = f"{bytes_in_words(predicted.peak_bytes):>10}  at the peak, ± {bytes_in_words(off)}"
+    lines.append(("bold", front, ""))
+    if predicted.peak_rss_bytes > 1.05 * predicted.peak_bytes:
+        added = bytes_in_words(predicted.peak_rss_bytes)
+        lines.append(("", f"{added:>10}  ", "as resident sizes added up over the processes"))
+    if plan.room_bytes is not None:
+        source = "this machine" if plan.limit_source == "ram" else plan.limit_source
+        lines.append(("", f"{bytes_in_words(plan.room_bytes):>10}  ", f"free now: {source}"))
+    largest = plan.largest_batch_size
+    if largest:
+        lines.append(("", f"{largest:>10}  ", "the largest batch size that fits into that"))
+    for each in what_ifs:
+        lines += _wrapped(" " * 12, each.in_one_line(), width)
+    return lines
+
+
+def shorten(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: max(0, width - 1)].rstrip() + "…"
 
 
 def summary(findings: Sequence[Finding]) -> str:

@@ -1,0 +1,186 @@
+"""What would the memory be with another value of one argument? From two or three dry runs.
+
+In: a command, a change as a person writes it ('--batch-size 64', 'dataloader-workers=4'), the plan
+of the command as it is. Out: a `WhatIf`. A number larger than the present one is extrapolated from
+dry runs at smaller values, since the value asked for may be just what does not fit. Anything else
+is tried as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rerail.errors import RerailError, UsageError
+from rerail.evidence.run_words import bytes_in_words, listed
+from rerail.investigation.applies import DoesNotApply, apply_changes
+from rerail.investigation.changes import Change, parse_change
+from rerail.preflight.components import batch_size, loader_settings
+from rerail.preflight.extrapolation import Curve, fit
+from rerail.preflight.memory_plan import MemoryPlan, plan_memory
+
+_PLAN_SHARE = 0.03
+Planner = Callable[[Sequence[str], Mapping[str, str]], MemoryPlan]
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    change: str
+    peak_bytes: int
+    low_bytes: int
+    high_bytes: int
+    is_measured: bool
+    points: tuple[tuple[float, int], ...] = ()
+    largest_that_fits: int | None = None
+    note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "change": self.change,
+            "predicted_peak_bytes": self.peak_bytes,
+            "low_bytes": self.low_bytes,
+            "high_bytes": self.high_bytes,
+            "is_measured": self.is_measured,
+            "points": [{"value": x, "peak_bytes": y} for x, y in self.points],
+            "largest_that_fits": self.largest_that_fits,
+            "note": self.note,
+        }
+
+    def in_one_line(self) -> str:
+        off = max(self.high_bytes - self.peak_bytes, 0)
+        how = "measured"
+        if not self.is_measured:
+            at = listed([f"{x:g}" for x, _ in self.points])
+            how = f"extrapolated from {at}"
+        text = f"with {self.change}: {bytes_in_words(self.peak_bytes)} ± {bytes_in_words(off)}"
+        text += f", {how}"
+        if self.largest_that_fits is not None:
+            text += f"; the largest value that fits here: {self.largest_that_fits}"
+        return text
+
+
+def what_if(
+    text: str,
+    command: Sequence[str],
+    cwd: Path,
+    environ: Mapping[str, str],
+    plan: MemoryPlan,
+    *,
+    steps: int | None = None,
+    most_seconds: float = 120.0,
+) -> WhatIf:
+    change = parse_change(text)
+
+    def planned(words: Sequence[str], variables: Mapping[str, str]) -> MemoryPlan:
+        return plan_memory(
+            words, cwd, {**environ, **variables}, steps=steps, most_seconds=most_seconds
+        )
+
+    wanted = _number(change.value)
+    present = _present_value(change, command, plan)
+    if wanted is None or present is None or wanted <= present or len(change.values) != 1:
+        return _measured(change, command, environ, planned)
+    return _extrapolated(change, present, wanted, command, environ, plan, planned)
+
+
+def _measured(
+    change: Change, command: Sequence[str], environ: Mapping[str, str], planned: Planner
+) -> WhatIf:
+    plan = _plan_with(change, command, environ, planned)
+    predicted = plan.prediction
+    return WhatIf(
+        change.text, predicted.peak_bytes, predicted.low_bytes, predicted.high_bytes, True
+    )
+
+
+def _extrapolated(
+    change: Change,
+    present: int,
+    wanted: int,
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    plan: MemoryPlan,
+    planned: Planner,
+) -> WhatIf:
+    points: list[tuple[float, int]] = [(float(present), plan.peak_bytes)]
+    for value in points_to_measure(present, wanted):
+        try:
+            other = _plan_with(_with_value(change, value), command, environ, planned)
+        except UsageError:
+            raise
+        except RerailError:
+            continue  # a value that the program does not take: the others will do
+        points.append((float(value), other.peak_bytes))
+    points.sort()
+    curve = fit(points)
+    peak = curve.at(wanted)
+    off = curve.uncertainty_at(wanted) + _PLAN_SHARE * peak
+    return WhatIf(
+        change.text,
+        int(peak),
+        int(peak - off),
+        int(peak + off),
+        False,
+        tuple(points),
+        _largest(curve, plan, present),
+        "" if len(points) > 1 else "only one value could be measured",
+    )
+
+
+def _largest(curve: Curve, plan: MemoryPlan, present: int) -> int | None:
+    if plan.room_bytes is None or curve.slope <= 0:
+        return None
+    return curve.largest_below(0.95 * plan.room_bytes + plan.prediction.mapped_bytes, present)
+
+
+def points_to_measure(present: int, wanted: int) -> list[int]:
+    """Values beside the present one, none above the one asked for."""
+    smaller = sorted({present // 2, present // 4} - {0, present}, reverse=True)
+    if len(smaller) == 2:
+        return smaller
+    larger = [value for value in (present + 1, present + 2) if value <= wanted]
+    return (smaller + larger)[:2]
+
+
+def _plan_with(
+    change: Change, command: Sequence[str], environ: Mapping[str, str], planned: Planner
+) -> MemoryPlan:
+    try:
+        changed = apply_changes(command, environ, [change])
+    except DoesNotApply as error:
+        raise UsageError(f"{change.text} changes nothing: {error}") from None
+    plan = planned(changed.command, changed.variables)
+    if plan.rehearsal.ending == "failed":
+        summary = plan.rehearsal.outcome.summary if plan.rehearsal.outcome else "it failed"
+        raise RerailError(f"with {change.text} the dry run failed: {summary}")
+    return plan
+
+
+def _with_value(change: Change, value: int) -> Change:
+    name = change.text.partition("=")[0] if "=" in change.text else change.knob
+    text = f"{name}={value}" if "=" in change.text else f"{name} {value}"
+    return parse_change(text)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdigit() else None
+
+
+def _present_value(change: Change, command: Sequence[str], plan: MemoryPlan) -> int | None:
+    """What the command says now; for batch size and workers, else what the dry run saw."""
+    for at, word in enumerate(command):
+        name, equals, value = word.partition("=")
+        if name.lstrip("+~") != change.knob:
+            continue
+        value = value if equals else (command[at + 1] if at + 1 < len(command) else "")
+        if value.isdigit():
+            return int(value)
+    name = change.knob.strip("-").replace("_", "-").lower()
+    settings = loader_settings(plan.rehearsal)
+    if name in ("batch-size", "bs", "batch", "per-device-train-batch-size"):
+        return batch_size(plan.rehearsal)
+    if name.endswith("workers") and settings is not None:
+        return settings.workers
+    return None
