@@ -27,13 +27,24 @@ class Choice:
     found: int = 0
 
 
-def choose_checkpoint(pattern: str, cwd: Path, refused: dict[Path, str] | None = None) -> Choice:
-    """`refused`: checkpoints that the program itself could not load, with what it said."""
+def choose_checkpoint(
+    pattern: str,
+    cwd: Path,
+    refused: dict[Path, str] | None = None,
+    bad_since_unix: float | None = None,
+) -> Choice:
+    """The newest that would load.
+
+    `refused`: those that the program itself could not load, and why. `bad_since_unix`: what was
+    written after this moment holds weights that are not numbers any more.
+    """
     paths = find_checkpoints(pattern, cwd)
     skipped: list[Soundness] = []
     for path in paths:
         why = (refused or {}).get(path)
         found = Soundness(path, "checkpoint", why) if why else _check(path, paths, cwd)
+        if found.is_sound and bad_since_unix and found.modified_ns / 1e9 >= bad_since_unix:
+            found = replace(found, problem="it was written after the loss was no longer finite")
         if found.is_sound:
             return Choice(found, tuple(skipped), len(paths))
         skipped.append(found)

@@ -39,6 +39,10 @@ class StepClock:
             return None
         return max(step for step, done in self.steps if done <= unix)
 
+    def time_of(self, step: int) -> float | None:
+        """When this step was done; of one before the record's beginning, its first moment."""
+        return next((done for each, done in self.steps if each >= step), None)
+
 
 @dataclass(frozen=True)
 class Death:
@@ -53,6 +57,7 @@ class Death:
     stopped_by: str | None = None  # somebody outside, in words
     deaths_at_this_step: int = 0  # of all recorded runs of this command, if they agree
     clock: StepClock = field(default_factory=StepClock)
+    bad_since_unix: float | None = None  # when the loss was no longer finite
 
     @property
     def cause(self) -> str:
@@ -95,6 +100,10 @@ def read_death(folder: RunFolder, store: Store, catalogue: Catalogue) -> Death |
         run=folder.id,
     )
     box = max(boxes, key=lambda each: each.optimizer_steps, default=None)
+    clock = _clock(box, info.started_unix)
+    # Under mixed precision single steps overflow, and training goes on: only if it died of it.
+    died_of_it = leading is not None and leading.cause.id == "loss-not-finite"
+    bad_step = box.first_nonfinite_step if box and died_of_it else None
     return Death(
         run=folder.id,
         failure=failure,
@@ -106,7 +115,8 @@ def read_death(folder: RunFolder, store: Store, catalogue: Catalogue) -> Death |
         elapsed_seconds=info.elapsed_seconds or 0.0,
         stopped_by=stopped_by(folder, outcome, diagnosis),
         deaths_at_this_step=_deaths_at_one_step(diagnosis),
-        clock=_clock(box, info.started_unix),
+        clock=clock,
+        bad_since_unix=None if bad_step is None else clock.time_of(bad_step),
     )
 
 

@@ -1,8 +1,8 @@
 """When is a fix proven? The arithmetic of `rerail.survival`, with its own doubt taken into account.
 
 In: a failure model and how long the changed program stayed clean. Out: the probability that this is
-luck, and what is still needed. That crashes come at the same step every time is itself inferred
-from few crashes: with the chance that this was a coincidence, the constant rate counts.
+luck, and what is still needed. A pattern (the same step every time, more danger with age) is itself
+inferred from few crashes: with the chance that it is a coincidence, the constant rate counts.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ def _smallest(is_enough: Callable[[float], bool], begin: float) -> float:
 
 
 def _doubt(model: FailureModel) -> float:
-    """The chance that crashes at one step were a coincidence of a constant rate."""
-    if not model.is_deterministic:
+    """The chance that the pattern in the crashes is a coincidence of a constant rate."""
+    if model.kind in ("unseen", "constant-rate"):
         return 0.0
-    return max((finding.p_value or 0.0 for finding in model.findings), default=0.0)
+    known = [finding.p_value for finding in model.findings if finding.p_value is not None]
+    return known[-1] if known else 0.0  # the last is the pattern that was taken

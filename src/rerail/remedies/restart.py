@@ -8,7 +8,10 @@ the user's is moved, overwritten or deleted.
 
 from __future__ import annotations
 
+import os
+import shlex
 import signal
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -100,7 +103,7 @@ class _Restarting:
         self._refuted: set[tuple[str, str]] = set()
         self._refused: dict[Path, str] = {}
         self._profile = Profile()
-        self._cwd = Path.cwd()
+        self._input_begin = _place_in_input()
 
     def run(self) -> Story:
         with _signals_stop_the_story():
@@ -109,33 +112,50 @@ class _Restarting:
                 recording = self._record(plan)
             except _StopAsked:
                 raise KeyboardInterrupt from None  # nothing has begun
-            try:
-                return self._go_on(recording, plan)
-            except _StopAsked:
-                self._say("stopped between two attempts")
-                return Story(self._last, self._attempts, "stopped between two attempts")
+            while True:
+                try:
+                    following = self._follow(recording, plan)
+                except _StopAsked:
+                    following = "stopped between two attempts"
+                except Exception as error:
+                    # The command is over, and how it ended must not be lost to a fault of ours.
+                    following = f"{type(error).__name__}: {error}"
+                if isinstance(following, str):
+                    return self._end(recording, following)
+                recording, plan = following
 
-    def _go_on(self, recording: Recording, plan: _Plan) -> Story:
-        while True:
-            self._last = recording
-            death = self._take_note(recording, plan)
-            has_new_remedy = death is not None and self._prescribe(death)
-            why = why_stop(
-                self._attempts, has_new_remedy=has_new_remedy, restarts=self._options.restarts
-            )
-            if why is not None:
-                if death is not None:
-                    self._say(f"not started again: {why}")
-                return Story(recording, self._attempts, why)
-            plan = self._next_plan()
-            self._wait()
-            try:
-                recording = self._record(plan)
-            except CommandNotStarted as error:
-                self._say(f"not started again: {error.message}")
-                return Story(recording, self._attempts, error.message)
+    def _follow(self, recording: Recording, plan: _Plan) -> tuple[Recording, _Plan] | str:
+        """The next attempt, run to its end; or why there is none."""
+        death = self._take_note(recording, plan)
+        has_new_remedy = death is not None and self._prescribe(death)
+        why = why_stop(
+            self._attempts, has_new_remedy=has_new_remedy, restarts=self._options.restarts
+        )
+        if why is not None:
+            return why
+        following = self._next_plan()
+        self._wait()
+        try:
+            return self._record(following), following
+        except CommandNotStarted as error:
+            return error.message
+
+    def _end(self, recording: Recording, why: str) -> Story:
+        is_well = recording.outcome.kind == "ok"
+        if not is_well:
+            self._say(f"not started again: {why}")
+        if len(self._attempts) > 1:
+            for attempt in self._attempts:
+                self._say(attempt_in_words(attempt))
+        if is_well and self._remedies:
+            changes = [change for remedy in self._remedies for change in remedy.changes]
+            fix = " ".join(f"--with {shlex.quote(change)}" for change in changes)
+            self._say(f"to prove the fix: rerail verify {fix} -- {shlex.join(self._command)}")
+        return Story(recording, self._attempts, why)
 
     def _record(self, plan: _Plan) -> Recording:
+        if self._input_begin is not None:
+            os.lseek(0, self._input_begin, os.SEEK_SET)  # the attempt before has read it
         options = TaskOptions(
             **{
                 **vars(self._run_options),
@@ -148,7 +168,10 @@ class _Restarting:
 
     def _take_note(self, recording: Recording, plan: _Plan) -> Death | None:
         folder = RunFolder(recording.folder)
-        death = read_death(folder, self._store, self._catalogue)
+        try:
+            death = read_death(folder, self._store, self._catalogue)
+        finally:
+            self._teller.ended(recording)
         attempt = Attempt(
             number=len(self._attempts) + 1,
             run=folder.id,
@@ -158,7 +181,6 @@ class _Restarting:
             death=death,
         )
         self._attempts.append(attempt)
-        self._teller.ended(recording)
         if death is not None:
             self._profile = merged(self._profile, death.profile)
         if refuses_checkpoint(attempt) and attempt.checkpoint and death:
@@ -223,7 +245,10 @@ class _Restarting:
         pattern = self._options.checkpoint
         if pattern is None:
             return Choice(None)
-        choice = choose_checkpoint(pattern, self._cwd, self._refused)
+        death = self._attempts[-1].death
+        choice = choose_checkpoint(
+            pattern, Path.cwd(), self._refused, death.bad_since_unix if death else None
+        )
         for skipped in choice.skipped:
             self._say(f"checkpoint {skipped.path} is passed over: {skipped.problem}")
         if choice.skipped and choice.chosen and self._resume and not self._resume.names_checkpoint:
@@ -293,6 +318,14 @@ def _checked_resume(
     return resume
 
 
+def _place_in_input() -> int | None:
+    """Where standard input stands, if it is a file that can be read again."""
+    try:
+        return os.lseek(0, 0, os.SEEK_CUR) if stat.S_ISREG(os.fstat(0).st_mode) else None
+    except OSError:
+        return None
+
+
 @contextmanager
 def _signals_stop_the_story() -> Iterator[None]:
     """While a command runs the recorder has all signals; in between they end the story."""
@@ -309,6 +342,15 @@ def _signals_stop_the_story() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def attempt_in_words(attempt: Attempt) -> str:
+    death = attempt.death
+    began = f", from {attempt.checkpoint}" if attempt.checkpoint else ""
+    changes = [change for remedy in attempt.remedies for change in remedy.changes]
+    fix = f", with {' '.join(changes)}" if changes else ""
+    end = f"died {death.where} of {death.cause}" if death else "ended well"
+    return f"attempt {attempt.number} ({attempt.run}{began}{fix}) {end}"
 
 
 def _attempt_document(attempt: Attempt) -> dict[str, Any]:
