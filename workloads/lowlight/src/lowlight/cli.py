@@ -33,58 +33,42 @@ def main(argv: list[str] | None = None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="lowlight", description="Brightens dark pictures.")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-
-    def add(
-        name: str, run: Callable[[argparse.Namespace], None], text: str, example: str
-    ) -> argparse.ArgumentParser:
-        sub = commands.add_parser(
-            name,
-            help=text,
-            description=text,
-            epilog=f"example:\n  {example}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
+    for name, (run, text, example, add_arguments) in _COMMANDS.items():
+        sub = commands.add_parser(name, help=text, epilog=f"example: lowlight {name} {example}")
+        sub.description = text
         sub.set_defaults(command=run)
-        return sub
+        add_arguments(sub)
+    return parser
 
-    train = add(
-        "train",
-        _train,
-        "train, or go on with a run (--resume)",
-        "lowlight train --out runs/face --face-weight 0.5 --d-weight 1.5",
-    )
-    train.add_argument("--out", type=Path, required=True, metavar="RUN", help="the run's folder")
-    train.add_argument(
+
+def _arguments_of_train(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", type=Path, required=True, metavar="RUN", help="the run's folder")
+    parser.add_argument(
         "--resume",
         action="store_true",
         help="go on from --out's last checkpoint; without one, begin",
     )
     for setting in fields(Config):
         kind = type(setting.default)
-        train.add_argument(
+        default = f" ({setting.default})" if setting.default != "" else ""
+        parser.add_argument(
             flag(setting.name),
             type=kind,
-            default=argparse.SUPPRESS,
+            default=argparse.SUPPRESS,  # resuming has to know what was said
             metavar=kind.__name__.upper(),
-            help=f"{setting.metadata['why']} ({setting.default})".replace(" ()", ""),
+            help=setting.metadata["why"] + default,
         )
 
-    evaluate = add(
-        "evaluate",
-        _evaluate,
-        "PSNR and SSIM on the held-out pairs, beside the input and histogram equalisation",
-        "lowlight evaluate runs/face",
-    )
-    evaluate.add_argument("run", type=Path, help="the folder of a finished run")
-    evaluate.add_argument("--json", action="store_true")
 
-    enhance = add(
-        "enhance", _enhance, "brighten a picture", "lowlight enhance runs/face dark.jpg bright.png"
-    )
-    enhance.add_argument("run", type=Path, help="the folder of a finished run")
-    enhance.add_argument("source", type=Path, help="a dark picture")
-    enhance.add_argument("target", type=Path, help="where the bright one goes; not over a file")
-    return parser
+def _arguments_of_evaluate(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", type=Path, help="the folder of a finished run")
+    parser.add_argument("--json", action="store_true")
+
+
+def _arguments_of_enhance(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", type=Path, help="the folder of a finished run")
+    parser.add_argument("source", type=Path, help="a dark picture")
+    parser.add_argument("target", type=Path, help="where the bright one goes; not over a file")
 
 
 def _train(a: argparse.Namespace) -> None:
@@ -107,3 +91,25 @@ def _enhance(a: argparse.Namespace) -> None:
 
     enhance_file(a.run, a.source, a.target)
     print(a.target)
+
+
+_COMMANDS = {
+    "train": (
+        _train,
+        "train, or go on with a run (--resume)",
+        "--out runs/face --face-weight 0.5 --d-weight 1.5",
+        _arguments_of_train,
+    ),
+    "evaluate": (
+        _evaluate,
+        "PSNR and SSIM on the held-out pairs, beside the input and histogram equalisation",
+        "runs/face",
+        _arguments_of_evaluate,
+    ),
+    "enhance": (
+        _enhance,
+        "brighten a picture",
+        "runs/face dark.jpg bright.png",
+        _arguments_of_enhance,
+    ),
+}

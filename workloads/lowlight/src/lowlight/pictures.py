@@ -26,10 +26,10 @@ _IN_MEMORY_BYTES = 256 << 20  # more than this is read again at every use, in th
 # In the wheel since long ago and still there in 0.26; the library fetches its other pictures.
 _TRAINING = (
     *("astronaut.png", "motorcycle_left.png", "motorcycle_right.png", "rocket.jpg", "ihc.png"),
-    *("retina.jpg", "hubble_deep_field.jpg", "color.png", "camera.png", "brick.png", "grass.png"),
+    *("retina.jpg", "hubble_deep_field.jpg", "color.png", "cell.png", "brick.png", "grass.png"),
     *("gravel.png", "coins.png", "moon.png", "clock_motion.png"),
 )
-_HELD_OUT = ("chelsea.png", "coffee.png", "cell.png")
+_HELD_OUT = ("chelsea.png", "coffee.png", "camera.png")
 
 
 @dataclass
