@@ -46,7 +46,11 @@ def cluster() -> Iterator[Any]:
     ray.shutdown()
 
 
-@pytest.fixture(params=["local", "ray", "ray that copies"])
+# A cluster takes half a minute to start on a busy machine, and seconds for each task.
+SLOW_RAY = pytest.param("ray", marks=pytest.mark.slow)
+
+
+@pytest.fixture(params=["local", SLOW_RAY, pytest.param("copying", marks=pytest.mark.slow)])
 def scheduler(request: pytest.FixtureRequest) -> Iterator[Scheduler]:
     if request.param == "local":
         opened: Scheduler = open_scheduler("local", 1)
@@ -128,7 +132,7 @@ def test_no_more_runs_at_once_than_jobs(scheduler: Scheduler, tmp_path: Path) ->
         scheduler.start(task(tmp_path / "home", "true", label="two"))
 
 
-@pytest.mark.parametrize("name", ["local", "ray"])
+@pytest.mark.parametrize("name", ["local", SLOW_RAY])
 def test_more_jobs_than_processors_are_refused(name: str, request: pytest.FixtureRequest) -> None:
     if name == "ray":
         request.getfixturevalue("cluster")
@@ -143,7 +147,7 @@ def test_an_unknown_scheduler_is_named_with_those_that_there_are() -> None:
 
 
 @pytest.mark.skipif(PROCESSORS < 2, reason="one processor")
-@pytest.mark.parametrize("name", ["local", "ray"])
+@pytest.mark.parametrize("name", ["local", SLOW_RAY])
 def test_memory_that_is_not_there_is_refused_with_numbers(
     name: str, request: pytest.FixtureRequest
 ) -> None:
