@@ -239,8 +239,9 @@ class Investigation:
             choice, left = self._standing
             return replace(choice, counted=left)
         overhead = posterior.model.operational_time(self.overhead)
+        length = posterior.model.operational_time(self.run_length or 0.0) or math.inf
         choice = choose_trial(
-            posterior, len(self.changes), self.confidence, overhead, self._exclusive
+            posterior, len(self.changes), self.confidence, overhead, self._exclusive, length
         )
         choice = replace(choice, counted=self._until_decided(posterior, choice))
         if remember:

@@ -8,6 +8,7 @@ rejected, and the measurements: docs/design/which-trial-next.md.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ _APART = 3.0
 _SWITCH = 0.1
 _LENGTHS = (0.3, 3.0)  # tried besides 1.0, in mean times to failure
 _FINALISTS = 5
+_MOST_MORE = 12  # crashes that are thought of before a clean stretch
 _NEGLIGIBLE = 1e-6
 
 _ALONE, _EITHER, _TOGETHER, _WEAKER, _NONE, _GONE = range(6)
@@ -50,21 +52,23 @@ def choose_trial(
     confidence: float,
     overhead: float = 0.0,
     exclusive: Sequence[int] = (),
+    run_length: float = math.inf,
 ) -> Choice:
     """The best next trial among `count` changes, once a crash has been seen.
 
-    `overhead` is what starting a trial costs, on the model's clock. Of the changes in one mask
-    of `exclusive` a trial can have one.
+    `overhead` is what starting a run costs, `run_length` how far one comes before it ends by
+    itself, both on the model's clock. Of the changes in one mask of `exclusive` a trial can
+    have one.
     """
-    outlook = _Outlook(posterior, count, confidence, exclusive)
-    first = [outlook.weigh(applied, outlook.mean, overhead) for applied in outlook.candidates()]
+    outlook = _Outlook(posterior, count, confidence, exclusive, overhead, run_length)
+    first = [outlook.weigh(applied, outlook.mean) for applied in outlook.candidates()]
     first.sort(key=lambda choice: -choice.merit)
     best = first[0]
     if posterior.model.is_deterministic:
         return best
     for finalist in first[:_FINALISTS]:
         for length in _LENGTHS:
-            choice = outlook.weigh(finalist.applied, length * outlook.mean, overhead)
+            choice = outlook.weigh(finalist.applied, length * outlook.mean)
             if choice.merit > best.merit:
                 best = choice
     return best
@@ -74,15 +78,27 @@ class _Outlook:
     """The posterior laid out for weighing many trials."""
 
     def __init__(
-        self, posterior: Posterior, count: int, confidence: float, exclusive: Sequence[int]
+        self,
+        posterior: Posterior,
+        count: int,
+        confidence: float,
+        exclusive: Sequence[int],
+        overhead: float,
+        run_length: float,
     ) -> None:
         self.count = count
         self.exclusive = exclusive
+        self.overhead = overhead
+        self.run_length = run_length
         self.odds = confidence / (1.0 - confidence)
         self.crashes = posterior.crashes
         self.is_deterministic = posterior.model.is_deterministic
         self.miss = chance_of_a_miss(posterior.crashes)
         self.mean = posterior.mean_time_to_failure()
+        # In means, with the starts that each takes: one more crash, and a mean of clean stretch.
+        self.crash_price = self._with_starts(self.mean) / self.mean
+        self.run_means = run_length / self.mean
+        self.start_means = overhead / self.mean
         self.living = []
         self.chances: list[float] = []
         self.at_risk: list[float] = []
@@ -147,10 +163,14 @@ class _Outlook:
                 applied = applied & ~group | 1 << best
         return applied
 
-    def weigh(self, applied: int, length: float, overhead: float) -> Choice:
+    def _with_starts(self, exposure: float) -> float:
+        """An exposure with what it costs to start the runs that it takes."""
+        return exposure + self.overhead * max(1.0, exposure / self.run_length)
+
+    def weigh(self, applied: int, length: float) -> Choice:
         survivals: dict[float, tuple[float, float]] = {}
         survived, crashed = [], []
-        cost = max(overhead, _SWITCH * self.mean)
+        cost = 0.0
         for hypothesis, chance, at_risk in zip(
             self.living, self.chances, self.at_risk, strict=True
         ):
@@ -170,6 +190,7 @@ class _Outlook:
         survival = math.fsum(survived)
         left = survival * self._road(survived, self.crashes)
         left += (1.0 - survival) * self._road(crashed, self.crashes + 1)
+        cost = max(self._with_starts(cost), cost + _SWITCH * self.mean)
         return Choice(applied, length, (self.road - left) / cost, survival)
 
     def _survival(self, scale: float, length: float) -> tuple[float, float]:
@@ -191,6 +212,8 @@ class _Outlook:
         alone, removes = [0.0] * self.count, [0.0] * self.count
         partly = [0.0] * self.count
         persists = gone = 0.0
+        either: list[tuple[float, tuple[int, ...]]] = []
+        both: dict[tuple[int, int], float] = {}  # that each of two suffices
         pairs: dict[float, int] = {}  # many are alike: each weight is worked out once
         for weight, (code, members) in zip(weights, self.rows, strict=True):
             if weight == 0.0:
@@ -199,9 +222,11 @@ class _Outlook:
                 alone[members[0]] += weight
                 removes[members[0]] += weight
             elif code == _EITHER:
-                alone[members[0]] += weight
+                either.append((weight, members))
                 for i in members:
                     removes[i] += weight
+                for pair in itertools.combinations(sorted(members), 2):
+                    both[pair] = both.get(pair, 0.0) + weight
             elif code == _TOGETHER:
                 first, last = members
                 partly[first] += weight
@@ -218,6 +243,19 @@ class _Outlook:
                 road += alone[i] * self._to_confirm(
                     removes[i], against, total - removes[i] - against, crashes
                 )
+        known: dict[tuple[float, float], float] = {}
+        for weight, members in either:
+            # No crash tells the members apart, as there is none under any of them: that another
+            # one removes it and this one does not is ruled out by clean stretches alone.
+            i = members[0]
+            against = persists + partly[i]
+            for j in members[1:]:
+                against += max(0.0, removes[j] - both[min(i, j), max(i, j)])
+            key = removes[i], against
+            if key not in known:
+                rest = max(0.0, total - removes[i] - against)
+                known[key] = self._to_confirm(removes[i], against, rest, crashes)
+            road += weight * known[key]
         for weight, count in pairs.items():
             rest = total - weight - persists
             road += count * weight * self._to_confirm(weight, persists, rest, crashes)
@@ -232,8 +270,8 @@ class _Outlook:
         """Telling it apart from `rest`, and a clean stretch against what stays at risk.
 
         After k crashes in S the stretch for a likelihood ratio r is S (r^(1/k) - 1), and
-        crashes cost S / k each, so more of them come first where that is cheaper in all: the
-        sum is least at k = ln r, where it is e ln r means.
+        crashes cost S / k each and their starts, so more of them come first where that is cheaper
+        in all.
         """
         means = 0.7
         if rest > 0.0:
@@ -244,8 +282,18 @@ class _Outlook:
             nats = math.log(ratio)
             if self.is_deterministic:
                 means += math.ceil(nats / -math.log(self.miss))
-            elif nats > crashes:
-                means += math.e * nats - crashes
             else:
-                means += crashes * math.expm1(nats / crashes)
+                means += self._to_rule_out_luck(nats, crashes)
         return means * self.mean
+
+    def _to_rule_out_luck(self, nats: float, crashes: int) -> float:
+        best = math.inf
+        for more in range(_MOST_MORE):
+            k = crashes + more
+            clean = k * math.expm1(nats / k)
+            clean += self.start_means * max(1.0, clean / self.run_means)
+            price = more * self.crash_price + clean
+            if price >= best:
+                break
+            best = price
+        return best
