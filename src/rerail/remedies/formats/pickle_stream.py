@@ -65,6 +65,7 @@ class Storage:
 class PickleContents:
     names: set[Name] = field(default_factory=set)
     storages: dict[str, Storage] = field(default_factory=dict)
+    texts: list[str] = field(default_factory=list)  # short ones, in order, if asked for
     result: Any = None  # where it is a number, a short text, or a tuple of them
 
     def refuse_dangerous(self) -> None:
@@ -83,8 +84,9 @@ _MARK = _Mark()
 class _Reader:
     """The stack and memo of an unpickler in which only names, texts and numbers have a value."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keeps_texts: bool) -> None:
         self.contents = PickleContents()
+        self._keeps_texts = keeps_texts
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
 
@@ -136,7 +138,7 @@ class _Reader:
             return [self._note(module, attribute)]
         if name == "STACK_GLOBAL":
             if not all(isinstance(each, str) for each in taken):
-                return [self._note("?", "a name that is not written out")]
+                raise Torn("its pickle makes up the names that it imports")
             return [self._note(*taken)]
         if name in ("BINPERSID", "PERSID"):
             self._note_storage(taken[0] if taken else argument)
@@ -145,13 +147,17 @@ class _Reader:
             return [tuple(taken) if len(taken) <= 8 else None]
         if name == "DUP":
             return [taken[0], taken[0]]
-        if isinstance(argument, int) or (
-            isinstance(argument, str) and len(argument) <= _LONGEST_TEXT
-        ):
+        if isinstance(argument, str) and len(argument) <= _LONGEST_TEXT:
+            if self._keeps_texts:
+                self.contents.texts.append(argument)
+            return [argument] * len(opcode.stack_after)
+        if isinstance(argument, int):
             return [argument] * len(opcode.stack_after)
         return [None] * len(opcode.stack_after)
 
     def _note(self, module: str, attribute: str) -> Name:
+        if not all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
+            raise Torn("its pickle is damaged: it names what cannot be imported")
         name = Name(module, attribute)
         self.contents.names.add(name)
         return name
@@ -166,8 +172,8 @@ class _Reader:
         self.contents.storages[key] = Storage(key, elements, size)
 
 
-def read_pickle(file: IO[bytes]) -> PickleContents:
-    reader = _Reader()
+def read_pickle(file: IO[bytes], *, keeps_texts: bool = False) -> PickleContents:
+    reader = _Reader(keeps_texts=keeps_texts)
     try:
         for opcode, argument, _ in pickletools.genops(file):
             reader.step(opcode, argument)

@@ -9,7 +9,7 @@ import os
 import struct
 from typing import IO
 
-from rerail.remedies.formats.pickle_stream import PickleContents, read_pickle
+from rerail.remedies.formats.pickle_stream import Storage, read_pickle
 from rerail.remedies.formats.torn import Torn
 
 _MAGIC = 0x1950A86A20F9469CFC6C
@@ -39,19 +39,22 @@ def _check_torch(file: IO[bytes], size: int) -> str:
     read_pickle(file)
     contents = read_pickle(file)
     contents.refuse_dangerous()
-    read_pickle(file)
-    _check_storages(file, size, contents)
+    keys = read_pickle(file, keeps_texts=True).texts
+    if sorted(keys) != sorted(contents.storages):
+        raise Torn("it does not list the tensors that it holds")
+    for key in keys:
+        _skip_storage(file, size, contents.storages[key])
+    if file.tell() != size:
+        raise Torn(f"it is {size - file.tell()} bytes longer than its tensors")
     return "torch checkpoint (format before 1.6)"
 
 
-def _check_storages(file: IO[bytes], size: int, contents: PickleContents) -> None:
-    """They are in the order of their keys; as sizes add up, the order does not matter here."""
-    expected = 0
-    for storage in contents.storages.values():
-        if storage.size_bytes is None:
-            return
-        expected += _COUNT.size + storage.size_bytes
-    there = size - file.tell()
-    file.seek(0, os.SEEK_END)
-    if there < expected:
-        raise Torn(f"{expected - there} bytes of its tensors are missing")
+def _skip_storage(file: IO[bytes], size: int, storage: Storage) -> None:
+    start = file.read(_COUNT.size)
+    if len(start) < _COUNT.size or _COUNT.unpack(start)[0] != storage.elements:
+        raise Torn(f"the length of tensor {storage.key} is not what it says elsewhere")
+    if storage.size_bytes is None:
+        raise Torn(f"tensor {storage.key} is of a kind that is not known here")
+    end = file.seek(storage.size_bytes, os.SEEK_CUR)
+    if end > size:
+        raise Torn(f"{end - size} bytes of its tensors are missing")

@@ -33,6 +33,8 @@ def check_zip(file: IO[bytes], size: int) -> str:
         raise Torn(f"its directory is damaged ({_short(error)})") from None
     if not members:
         raise Torn("the archive is empty")
+    if not all(_is_plausible(member) for member in members):
+        raise Torn("its directory is damaged")
     # An archive inside a cut-off archive may end where the file ends: then it does not begin there.
     if min(member.header_offset for member in members) != 0:
         raise Torn("the archive does not begin where the file begins")
@@ -46,6 +48,16 @@ def check_zip(file: IO[bytes], size: int) -> str:
     return kind if has_checksums else f"{kind} without checksums"
 
 
+def _is_plausible(member: zipfile.ZipInfo) -> bool:
+    """What zipfile does not look at and torch's reader does; no writer gives members comments."""
+    is_stored = member.compress_type == zipfile.ZIP_STORED
+    return (
+        member.volume == 0
+        and not member.comment
+        and (not is_stored or member.compress_size == member.file_size)
+    )
+
+
 def _check_end(file: IO[bytes], size: int) -> None:
     length = min(size, _END.size + _LONGEST_COMMENT)
     file.seek(size - length)
@@ -53,7 +65,9 @@ def _check_end(file: IO[bytes], size: int) -> None:
     at = tail.rfind(_END_SIGNATURE)
     if at < 0 or len(tail) - at < _END.size:
         raise Torn("the archive ends before its directory")
-    comment_length = _END.unpack_from(tail, at)[-1]
+    _, disk, first_disk, here, entries, _, _, comment_length = _END.unpack_from(tail, at)
+    if disk or first_disk or here != entries:
+        raise Torn("its directory is damaged")
     if at + _END.size + comment_length != len(tail):
         raise Torn("the archive does not end where its directory says")
     file.seek(0, os.SEEK_SET)
