@@ -34,7 +34,7 @@ def train(folder: Path, data: Path, **settings: Any) -> Path:
     small = {"hidden": 16, "batch_size": 8, "accum": 2, "threads": 1, "device": "cpu"}
     places = {"pairs": str(data / "pairs.npz"), "bank": str(data / "bank.npz")}
     config = build_config({**places, **small, "memory_bank": 50, "steps": 6, **settings})
-    return run_training(config, folder, is_resumed=False, has_bar=False)
+    return run_training(config, folder, checkpoint=None, has_bar=False)
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +112,21 @@ def test_resume_refuses_another_training_and_takes_another_machine(
     assert "was started with --accum 2" in refused.stderr
     accepted = twotower("train", "--out", run, "--resume", "--miner", "none", "--workers", 0)
     assert accepted.returncode == 0, accepted.stderr
+
+
+def test_a_named_checkpoint_goes_on_in_its_own_folder(
+    small_data: Path, tmp_path: Path, twotower: Any
+) -> None:
+    run = train(tmp_path / "run-2", small_data)
+    before = losses(run)
+    earlier = min((run / "checkpoints").glob("step-*.pt"))
+    done = twotower("train", "--out", tmp_path / "run", "--resume", earlier, "--no-bar")
+    assert done.returncode == 0, done.stderr
+    assert f"resumed from {earlier.name}" in done.stdout
+    assert losses(run) == before
+    assert not (tmp_path / "run").exists()
+    missing = twotower("train", "--out", run, "--resume", "nowhere.pt")
+    assert (missing.returncode, "no checkpoint nowhere.pt" in missing.stderr) == (2, True)
 
 
 def test_a_damaged_checkpoint_is_named(small_data: Path, tmp_path: Path, twotower: Any) -> None:

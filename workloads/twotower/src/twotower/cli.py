@@ -16,6 +16,8 @@ from typing import Any
 from twotower.config import CHOICES, Config, load_profiles
 from twotower.errors import TwotowerError
 
+NEWEST = Path()  # --resume without a file
+
 
 def main(argv: list[str] | None = None) -> None:
     arguments = _parser().parse_args(argv)
@@ -77,7 +79,14 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--pairs", type=Path, help="instead of --data: the pairs")
     train.add_argument("--bank", type=Path, help="instead of --data: the bank")
     train.add_argument("--out", type=Path, required=True, metavar="RUN", help="the run's folder")
-    train.add_argument("--resume", action="store_true", help="go on from --out's last checkpoint")
+    train.add_argument(
+        "--resume",
+        nargs="?",
+        type=Path,
+        const=NEWEST,
+        metavar="CHECKPOINT",
+        help="go on from --out's last checkpoint, or from this one in its own run's folder",
+    )
     train.add_argument("--no-bar", action="store_true", help="no progress bar")
     train.add_argument("--profile", default="", choices=load_profiles(), help="a launch profile")
     short = {"batch_size": ["--bs"], "memory_bank": ["--memory-bank-size"]}
@@ -182,6 +191,7 @@ def _prepare(a: argparse.Namespace) -> int:
 
 
 def _train(a: argparse.Namespace) -> int:
+    from twotower.checkpoint import newest_checkpoint
     from twotower.config import build_config, check_same_run, read_config
     from twotower.train import run_training
 
@@ -195,7 +205,13 @@ def _train(a: argparse.Namespace) -> int:
             given.pop(name, None)
     profile = given.pop("profile", "")
     run: Path = a.out
-    if a.resume:
+    checkpoint: Path | None = a.resume
+    if checkpoint is not None:
+        if checkpoint == NEWEST:
+            checkpoint = newest_checkpoint(run)
+        elif not checkpoint.is_file():
+            raise TwotowerError(f"there is no checkpoint {checkpoint}")
+        run = checkpoint.parent.parent
         stored = read_config(run)
         # What the command does not say stays as it was; what it says must be the same training.
         asked = {**{f.name: getattr(stored, f.name) for f in fields(Config)}, **given}
@@ -204,7 +220,7 @@ def _train(a: argparse.Namespace) -> int:
         if "pairs" not in given or "bank" not in given:
             raise TwotowerError("say where the data is: --data DIR, or --pairs FILE --bank FILE")
         config = build_config(given, profile)
-    run_training(config, run, a.resume, not a.no_bar)
+    run_training(config, run, checkpoint, not a.no_bar)
     return 0
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from twotower.checkpoint import load_checkpoint, newest_checkpoint, save_checkpoint
+from twotower.checkpoint import load_checkpoint, save_checkpoint
 from twotower.config import Config, write_config
 from twotower.dataset import Data, as_tensor, open_data
 from twotower.devices import pick_device
@@ -293,11 +293,11 @@ def claim_run_folder(wanted: Path) -> Path:
     return folder
 
 
-def run_training(config: Config, wanted: Path, is_resumed: bool, has_bar: bool) -> Path:
+def run_training(config: Config, wanted: Path, checkpoint: Path | None, has_bar: bool) -> Path:
     """Train in the folder `wanted`, or in a new one of that name; the folder it was."""
     device = pick_device(config.device, int(os.environ.get("LOCAL_RANK", "0")))
     ranks = join_ranks(device)
-    is_claimed = ranks.is_first and not is_resumed
+    is_claimed = ranks.is_first and checkpoint is None
     run = Path(ranks.agree(str(claim_run_folder(wanted) if is_claimed else wanted)))
     if ranks.is_first:
         write_config(config, run)
@@ -311,11 +311,10 @@ def run_training(config: Config, wanted: Path, is_resumed: bool, has_bar: bool) 
             f"bank of {len(data.bank_MD):,}; "
             f"{config.batch_size} x {config.accum} rows a step, {trainer.total_steps} steps"
         )
-        if is_resumed:
-            path = newest_checkpoint(run)
-            trainer.restore(load_checkpoint(path, trainer.device))
-            journal.record("resumed", step=trainer.step, file=path.name)
-            journal.say(f"resumed from {path.name}")
+        if checkpoint is not None:
+            trainer.restore(load_checkpoint(checkpoint, trainer.device))
+            journal.record("resumed", step=trainer.step, file=checkpoint.name)
+            journal.say(f"resumed from {checkpoint.name}")
         else:
             journal.record("start", steps=trainer.total_steps, pid=os.getpid())
         try:
