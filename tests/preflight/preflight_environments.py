@@ -75,5 +75,8 @@ def bare_environment(prefix: Path) -> Environment:
     (prefix / "bin").mkdir()
     (prefix / "bin" / "python").symlink_to(sys.executable)
     home = Path(sys.base_prefix) / "bin"
-    (prefix / "pyvenv.cfg").write_text(f"home = {home}\nversion = {sys.version.split()[0]}\n")
+    version = sys.version.split()[0]
+    (prefix / "pyvenv.cfg").write_text(
+        f"home = {home}\ninclude-system-site-packages = false\nversion = {version}\n"
+    )
     return found

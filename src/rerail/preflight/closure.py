@@ -33,6 +33,7 @@ class Closure:
     missing: dict[tuple[str, str], str] = field(default_factory=dict)  # (file, wanted): by whom
     unreadable: dict[str, str] = field(default_factory=dict)
     present: dict[str, str] = field(default_factory=dict)  # native files that nothing leads to
+    named: set[str] = field(default_factory=set)  # loaded by path: never folded into another
 
 
 def close_over(
@@ -50,6 +51,7 @@ def close_over(
             if _is_root(path):
                 _walk(closure, search, path, distribution.name)
     for path, who in (named or {}).items():
+        closure.named.add(os.path.realpath(path))
         _walk(closure, search, path, who)
     for distribution in (*distributions.values(), *elsewhere):
         for path in distribution.native:

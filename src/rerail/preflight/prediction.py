@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from rerail.preflight.proc_memory import ProcessMemory, counted_once
 from rerail.preflight.rehearsal import Rehearsal, Report
 
-# Heaps fray: of what the steps have added, the allocator adds this share again later, divided by
-# the number of steps that were seen.
-FRAY_SHARE = 0.3
+# Heaps fray: two runs of one program differ by some blocks that were not given back, and later
+# steps and the first validation add some. The more steps were seen, the less is still to come; and
+# where the steps have added little, little can fray.
+_FRAY_SHARE, _FRAY_OF_FIRST_STEPS = 0.035, 0.08  # of the peak; the second divided by the steps
+_MOST_FRAY_SHARE = 0.3  # of what the steps have added
+_WORKER_SHARE = 0.05  # of what is a loader worker's own
 _UNCERTAIN_SHARE = 0.03
 _TOUCHED_BYTES = 1 << 20  # less is the header of a file that others read
 
@@ -48,13 +51,16 @@ def predict(rehearsal: Rehearsal) -> Prediction:
             continue
         above = max(0, report.peak() - rest.rss_bytes)
         once, added = once + above, added + above
-        fray = int(FRAY_SHARE / max(1, report.steps) * _added_by_steps(report))
+        fray = fraying(report.peak(), _added_by_steps(report), report.steps)
         once, added = once + fray, added + fray
         spread += fray
+    for worker in workers_of(rehearsal):
+        more = int(_WORKER_SHARE * worker.own_bytes)
+        once, added = once + more, added + more
     mapped_then, added_then = _mapped(rehearsal)
     once += mapped_then - mapped_now
     added += added_then
-    uncertain = _UNCERTAIN_SHARE * (once - mapped_then) + spread
+    uncertain = _UNCERTAIN_SHARE * (once - mapped_then) + spread / 2
     return Prediction(
         once,
         added,
@@ -73,6 +79,12 @@ def step_peaks(report: Report) -> list[int]:
             step = int(mark["step"]) + (mark["mark"] == "backward done")
             peaks[step] = max(peaks.get(step, 0), int(mark.get("VmHWM", 0)))
     return [peaks[step] for step in sorted(peaks)]
+
+
+def fraying(peak_bytes: int, added_bytes: int, steps: int) -> int:
+    """What the allocator will still add, to a peak of which the steps have added a part."""
+    share = _FRAY_SHARE + _FRAY_OF_FIRST_STEPS / max(1, steps)
+    return int(min(share * peak_bytes, _MOST_FRAY_SHARE * added_bytes))
 
 
 def _added_by_steps(report: Report) -> int:

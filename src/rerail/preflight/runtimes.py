@@ -42,7 +42,7 @@ def linked_runtimes(closure: Closure) -> list[Runtime]:
         kind, flavour, soname = describe(path)
         if kind is None or flavour is None:
             continue
-        name = soname or path
+        name = soname if soname and path not in closure.named else path
         before = found.get((kind, name))
         users = users | set(before.users) if before else users
         found[kind, name] = Runtime(kind, flavour, path, name, tuple(sorted(users)))

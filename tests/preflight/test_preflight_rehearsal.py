@@ -1,0 +1,143 @@
+"""Dry runs of a real training: it stops where it should and leaves the user's files alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from rerail.errors import RerailError
+from rerail.preflight.check import check
+from rerail.preflight.components import batch_size, split
+from rerail.preflight.memory_plan import plan_of
+from rerail.preflight.prediction import predict
+from rerail.preflight.rehearsal import Rehearsal, rehearse
+from rerail.preflight.what_if import what_if
+
+PROGRAM = Path(__file__).parent.parent / "programs" / "preflight_train.py"
+pytestmark = pytest.mark.torch
+pytest.importorskip("torch")
+MIB = 1 << 20
+
+
+def train(tmp_path: Path, *words: str, steps: int = 3) -> Rehearsal:
+    command = [sys.executable, str(PROGRAM), *words]
+    return rehearse(command, tmp_path, dict(os.environ), steps=steps, most_seconds=300)
+
+
+def test_it_stops_after_the_steps_and_leaves_no_trace(tmp_path: Path) -> None:
+    log, saved = tmp_path / "train.log", tmp_path / "best.pt"
+    log.write_text("yesterday's\n")
+    saved.write_bytes(b"yesterday's checkpoint")
+    for path in (log, saved):
+        os.utime(path, (1.0e9, 1.0e9))
+    found = train(
+        *(tmp_path, "--log", str(log), "--save", str(saved), "--out", str(tmp_path / "run" / "a"))
+    )
+    assert (found.ending, found.steps) == ("steps", 3)
+    assert log.read_text() == "yesterday's\n"
+    assert saved.read_bytes() == b"yesterday's checkpoint"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["best.pt", "train.log"]
+    assert {str(log), str(saved)} == {p for report in found.reports for p in report.moved}
+    assert not any(_is_alive(record.pid) for record in found.records)
+    prediction = predict(found)
+    assert prediction.low_bytes <= prediction.peak_bytes <= prediction.high_bytes
+    assert prediction.peak_bytes >= max(report.peak() for report in found.reports)
+    components = split(found, prediction)
+    assert sum(component.size_bytes for component in components) == prediction.peak_bytes
+    sizes = {component.name: component.size_bytes for component in components}
+    assert sizes["parameters"] == sizes["gradients"] == 4 * (33 * 64 + 65)
+    assert batch_size(found) == 8
+
+
+def test_it_ends_before_a_file_of_the_users_would_be_removed(tmp_path: Path) -> None:
+    old = tmp_path / "old.pt"
+    old.write_bytes(b"precious")
+    os.utime(old, (1.0e9, 1.0e9))
+    found = train(tmp_path, "--removes", str(old), steps=5)
+    assert found.ending == "write" and "old.pt" in found.reports[0].detail
+    assert old.read_bytes() == b"precious"
+    assert found.steps == 2
+
+
+def test_loader_workers_are_counted_once_and_are_gone_afterwards(tmp_path: Path) -> None:
+    found = train(tmp_path, "--workers", "2")
+    assert found.ending == "steps" and len(found.still.processes) == 3
+    prediction = predict(found)
+    assert prediction.peak_bytes < prediction.peak_rss_bytes
+    names = {component.name for component in split(found, prediction)}
+    assert "loader workers" in names
+    assert not any(_is_alive(record.pid) for record in found.records)
+
+
+def test_a_program_that_fails_is_answered_with_its_diagnosis(tmp_path: Path) -> None:
+    command = [sys.executable, str(PROGRAM), "--fails-at", "1"]
+    found = check(command, tmp_path, dict(os.environ), steps=3, most_seconds=300)
+    assert found.is_fatal and found.plan is None
+    (finding,) = [f for f in found.findings if f.level == "fatal"]
+    assert finding.id == "file-missing" and "shard-0007.npz" in finding.why
+    assert found.to_json()["memory"] is None
+
+
+def test_a_command_that_does_not_exist_says_so(tmp_path: Path) -> None:
+    with pytest.raises(RerailError, match="nowhere"):
+        rehearse(["nowhere"], tmp_path, dict(os.environ))
+
+
+def test_a_program_that_does_no_steps_is_measured_to_its_end(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "print('hello')"]
+    found = rehearse(command, tmp_path, dict(os.environ), most_seconds=300)
+    assert found.ending == "finished"
+    plan = plan_of(found, {"memory": {"available_bytes": 1 << 34, "total_bytes": 1 << 34}})
+    assert plan.fits and plan.findings()[0].level == "fine"
+
+
+def test_what_does_not_fit_is_fatal_and_says_what_to_change(tmp_path: Path) -> None:
+    found = train(tmp_path, "--workers", "1")
+    small = {"memory": {"available_bytes": 64 * MIB, "total_bytes": 1 << 30}}
+    plan = plan_of(found, small)
+    (finding,) = plan.findings()
+    assert finding.level == "fatal" and finding.id == "host-oom"
+    assert any("workers" in action for action in finding.do)
+    document = plan.to_json()
+    assert document["fits"] is False and document["batch_size"] == 8
+
+
+@pytest.mark.slow
+def test_what_if_extrapolates_a_larger_number(tmp_path: Path) -> None:
+    command = [sys.executable, str(PROGRAM), "--batch-size", "512", "--width", "2048"]
+    environ = dict(os.environ)
+    plan = plan_of(rehearse(command, tmp_path, environ, steps=3, most_seconds=300), {})
+    more = what_if("--batch-size 2048", command, tmp_path, environ, plan, steps=3)
+    assert not more.is_measured and [x for x, _ in more.points] == [128, 256, 512]
+    assert more.low_bytes <= more.peak_bytes <= more.high_bytes
+    less = what_if("--batch-size 64", command, tmp_path, environ, plan, steps=3)
+    assert less.is_measured and less.peak_bytes < more.peak_bytes
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    status = Path(f"/proc/{pid}/stat")
+    return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_a_sigterm_handler_of_the_program_is_not_run(tmp_path: Path) -> None:
+    """Some save a checkpoint there."""
+    script = tmp_path / "train.py"
+    mark = tmp_path / "handled"
+    lines = [
+        "import runpy, signal, sys",
+        f"signal.signal({int(signal.SIGTERM)}, lambda *a: open({str(mark)!r}, 'w'))",
+        f"sys.argv = ['train']; runpy.run_path({str(PROGRAM)!r}, run_name='__main__')",
+    ]
+    script.write_text("\n".join(lines))
+    found = rehearse(
+        [sys.executable, str(script)], tmp_path, dict(os.environ), steps=2, most_seconds=300
+    )
+    assert found.ending == "steps" and not mark.exists()
