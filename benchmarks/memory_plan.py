@@ -37,7 +37,7 @@ from rerail.preflight.proc_memory import (
     unmapped_shared_bytes,
 )
 from rerail.preflight.rehearsal import Rehearsal, Report, Still, rehearse
-from rerail.records import ProcessRecord
+from rerail.records import BlackBox, ProcessRecord
 from rerail.store.codec import decode, encode
 
 PROGRAM = Path(__file__).parent / "programs" / "train_sized.py"
@@ -59,7 +59,7 @@ def configurations(data: Path) -> Iterator[Configuration]:
         # model, width, optimizer, batch size, workers, mapped
         ("resnet", 20, "sgd", 24, 0, False),
         ("resnet", 24, "adamw", 56, 0, False),
-        ("resnet", 32, "adamw", 32, 2, False),
+        ("resnet", 28, "adamw", 40, 2, False),
         ("resnet", 32, "sgd", 64, 0, True),
         ("resnet", 24, "adamw", 48, 1, True),
         ("resnet", 48, "adamw", 16, 0, False),
@@ -190,6 +190,7 @@ def read_rehearsal(row: dict[str, Any]) -> Rehearsal:
         [Report(**report) for report in row["reports"]],
         Still(processes, mappings, still["unmapped_bytes"]),
         [decode(ProcessRecord, record) for record in row["records"]],
+        [decode(BlackBox, box) for box in row["boxes"]],
     )
 
 

@@ -53,6 +53,7 @@ def test_it_stops_after_the_steps_and_leaves_no_trace(tmp_path: Path) -> None:
     assert batch_size(found) == 8
 
 
+@pytest.mark.slow
 def test_it_ends_before_a_file_of_the_users_would_be_removed(tmp_path: Path) -> None:
     old = tmp_path / "old.pt"
     old.write_bytes(b"precious")
@@ -63,8 +64,13 @@ def test_it_ends_before_a_file_of_the_users_would_be_removed(tmp_path: Path) -> 
     assert found.steps == 2
 
 
-def test_loader_workers_are_counted_once_and_are_gone_afterwards(tmp_path: Path) -> None:
-    found = train(tmp_path, "--workers", "2")
+@pytest.fixture(scope="module")
+def with_workers(tmp_path_factory: pytest.TempPathFactory) -> Rehearsal:
+    return train(tmp_path_factory.mktemp("workers"), "--workers", "2")
+
+
+def test_loader_workers_are_counted_once_and_are_gone_afterwards(with_workers: Rehearsal) -> None:
+    found = with_workers
     assert found.ending == "steps" and len(found.still.processes) == 3
     prediction = predict(found)
     assert prediction.peak_bytes < prediction.peak_rss_bytes
@@ -95,8 +101,8 @@ def test_a_program_that_does_no_steps_is_measured_to_its_end(tmp_path: Path) -> 
     assert plan.fits and plan.findings()[0].level == "fine"
 
 
-def test_what_does_not_fit_is_fatal_and_says_what_to_change(tmp_path: Path) -> None:
-    found = train(tmp_path, "--workers", "1")
+def test_what_does_not_fit_is_fatal_and_says_what_to_change(with_workers: Rehearsal) -> None:
+    found = with_workers
     small = {"memory": {"available_bytes": 64 * MIB, "total_bytes": 1 << 30}}
     plan = plan_of(found, small)
     (finding,) = plan.findings()
@@ -127,6 +133,7 @@ def _is_alive(pid: int) -> bool:
     return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
+@pytest.mark.slow
 def test_a_sigterm_handler_of_the_program_is_not_run(tmp_path: Path) -> None:
     """Some save a checkpoint there."""
     script = tmp_path / "train.py"

@@ -27,7 +27,7 @@ from rerail.preflight.finding import Finding, Level
 _MAGIC = b"\x93NUMPY"
 _MOST_HEADER_BYTES = 1 << 20
 _SHARE_OF_FREE = 0.6
-_ITEM = re.compile(r"[<>|=]?([a-zA-Z])(\d*)")
+_ITEM = re.compile(r"[<>|=]?([a-zA-Z])(\d*)(?:\[\w+\])?")
 
 # What a program does, and how its memory grew: [private bytes, bytes of the mapped file].
 _PROBE = """

@@ -14,7 +14,7 @@ from pathlib import Path
 from rerail.errors import RerailError
 from rerail.evidence.run_words import bytes_in_words, counted
 from rerail.preflight.array_file import read_array_file
-from rerail.preflight.prediction import Prediction, workers_of
+from rerail.preflight.prediction import Prediction, kept_by_later_workers, workers_of
 from rerail.preflight.rehearsal import Rehearsal, Report
 from rerail.records import LoadedFile, LoaderSettings
 
@@ -58,6 +58,9 @@ def split(rehearsal: Rehearsal, prediction: Prediction) -> list[Component]:
         found.append(Component(name.replace("_", " "), size, "counted tensor by tensor"))
     found.append(_activations(rehearsal, training))
     found += _workers(rehearsal)
+    later = kept_by_later_workers(rehearsal)
+    note = "from the second epoch on; persistent_workers=True saves it"
+    found.append(Component("pages that forked workers keep", later, note))
     rest = prediction.peak_bytes - sum(component.size_bytes for component in found)
     if rest < 0:  # the data was freed or shared: what a step adds is less by that much
         found = _reduced(found, -rest)

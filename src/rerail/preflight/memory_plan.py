@@ -20,6 +20,7 @@ from rerail.preflight.rehearsal import Rehearsal, rehearse
 
 _ROOM_SHARE = 0.95  # the kernel and other processes need some
 _LARGE_FILE_BYTES = 256 << 20
+_LARGE_KEPT_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,9 @@ class MemoryPlan:
                 )
         settings = loader_settings(self.rehearsal)
         workers = self._size("loader workers") + self._size("batches under way in /dev/shm")
+        kept = self._size("pages that forked workers keep")
+        if kept >= _LARGE_KEPT_BYTES:
+            found.append(f"persistent_workers=True for the DataLoader: -{bytes_in_words(kept)}")
         if settings is not None and settings.workers and workers:
             found.append(f"fewer loader workers: -{bytes_in_words(workers)} without any")
         largest, batch = self.largest_batch_size, batch_size(self.rehearsal)

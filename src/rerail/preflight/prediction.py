@@ -57,6 +57,9 @@ def predict(rehearsal: Rehearsal) -> Prediction:
     for worker in workers_of(rehearsal):
         more = int(_WORKER_SHARE * worker.own_bytes)
         once, added = once + more, added + more
+    later = kept_by_later_workers(rehearsal)
+    later += int(spread) if later else 0  # what frays is kept twice too
+    once, added = once + later, added + later * max(1, len(workers_of(rehearsal)))
     mapped_then, added_then = _mapped(rehearsal)
     once += mapped_then - mapped_now
     added += added_then
@@ -89,10 +92,7 @@ def fraying(peak_bytes: int, added_bytes: int, steps: int) -> int:
 
 def _added_by_steps(report: Report) -> int:
     """Gradients, optimizer state, activations: all that was not there before the first step."""
-    before = 0
-    for mark in report.marks:
-        if mark["mark"] in ("torch imported", "optimizer made"):
-            before = int(mark.get("VmRSS", 0))
+    before = _before_steps(report).get("VmRSS", 0)
     return max(0, max(step_peaks(report), default=0) - before)
 
 
@@ -106,6 +106,39 @@ def _mapped(rehearsal: Rehearsal) -> tuple[int, int]:
             if mapping.rss_bytes > _TOUCHED_BYTES:
                 growth += max(0, mapping.mapped_bytes - mapping.rss_bytes)
     return sum(sizes.values()), growth
+
+
+def kept_by_later_workers(rehearsal: Rehearsal) -> int:
+    """Pages that workers forked in a later epoch keep when their parent writes over them.
+
+    The first workers are forked before the first step. Those of the next epoch, or of the first
+    validation, are forked from a parent that holds gradients, optimizer state and the heap of the
+    activations; every step writes to all of that, and each page then exists twice.
+    """
+    total = 0
+    workers = {process.pid for process in workers_of(rehearsal)}
+    parents = {record.pid: record.parent_pid for record in rehearsal.records}
+    for report in rehearsal.reports:
+        if not any(parents.get(pid) == report.pid for pid in workers):
+            continue
+        box = next((box for box in rehearsal.boxes if box.pid == report.pid), None)
+        if box is not None and not any(
+            loader.workers and loader.start_method == "fork" and not loader.persistent
+            for loader in box.loaders
+        ):
+            continue
+        private = [int(m.get("RssAnon", 0)) for m in report.marks if m["mark"] == "step done"]
+        total += max(0, max(private, default=0) - _before_steps(report).get("RssAnon", 0))
+    return total
+
+
+def _before_steps(report: Report) -> dict[str, int]:
+    """The last mark before the first step."""
+    found: dict[str, int] = {}
+    for mark in report.marks:
+        if mark["mark"] in ("torch imported", "optimizer made"):
+            found = mark
+    return found
 
 
 def workers_of(rehearsal: Rehearsal) -> Sequence[ProcessMemory]:

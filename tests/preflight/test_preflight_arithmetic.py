@@ -1,0 +1,125 @@
+"""Extrapolation and prediction from figures in hand."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rerail.preflight.extrapolation import fit
+from rerail.preflight.known import numbers
+from rerail.preflight.prediction import fraying, kept_by_later_workers, predict, step_peaks
+from rerail.preflight.proc_memory import DataMapping, ProcessMemory, counted_once
+from rerail.preflight.rehearsal import Rehearsal, Report, Still
+from rerail.preflight.what_if import points_to_measure
+from rerail.records import BlackBox, LoaderSettings, ProcessRecord
+
+MIB = 1 << 20
+sizes = st.floats(0, 1e12)
+
+
+@given(constant=sizes, slope=st.floats(0, 1e9), x=st.integers(1, 64), target=st.integers(1, 4096))
+def test_a_straight_line_is_found_again(constant: float, slope: float, x: int, target: int) -> None:
+    curve = fit([(at, constant + slope * at) for at in (x, 2 * x, 4 * x)])
+    assert curve.at(target) == pytest.approx(constant + slope * target, rel=1e-6, abs=1.0)
+
+
+@given(bend=st.floats(1e3, 1e6), share=st.floats(0, 1), x=st.integers(8, 64))
+def test_a_clear_bend_is_found_again(bend: float, share: float, x: int) -> None:
+    slope = share * bend
+
+    def true(at: float) -> float:
+        return 1e6 + slope * at + bend * at * at
+
+    curve = fit([(at, true(at)) for at in (x, 2 * x, 4 * x)])
+    assert curve.bend > 0
+    assert curve.at(16 * x) == pytest.approx(true(16 * x), rel=1e-6)
+
+
+@given(constant=st.floats(0, 1e9), slope=st.floats(1, 1e6), limit=st.floats(1, 1e12))
+def test_the_largest_value_below_a_limit_is_the_largest(
+    constant: float, slope: float, limit: float
+) -> None:
+    curve = fit([(1, constant + slope), (2, constant + 2 * slope)])
+    found = curve.largest_below(limit, 8)
+    if found is not None:
+        assert curve.at(found) <= limit < curve.at(found + 1)
+    else:
+        assert curve.at(1) > limit or curve.at(1 << 30) <= limit
+
+
+@given(present=st.integers(1, 4096), wanted=st.integers(2, 1 << 16))
+def test_nothing_above_what_was_asked_for_is_measured(present: int, wanted: int) -> None:
+    found = points_to_measure(present, max(wanted, present + 1))
+    assert present not in found and len(set(found)) == len(found) <= 2
+    assert all(1 <= value <= max(wanted, present + 1) for value in found)
+
+
+def report(pid: int, base: int, peaks: list[int]) -> Report:
+    marks = [{"mark": "optimizer made", "step": 0, "VmRSS": base, "VmHWM": base, "t": 0.0}]
+    for step, peak in enumerate(peaks):
+        marks.append({"mark": "backward done", "step": step, "VmRSS": base, "VmHWM": peak, "t": 0})
+        marks.append({"mark": "step done", "step": step + 1, "VmRSS": base, "VmHWM": base, "t": 0})
+    return Report(pid, "steps", "", len(peaks), marks, {}, [])
+
+
+@given(
+    base=st.integers(100, 4000),
+    added=st.lists(st.integers(0, 4000), min_size=1, max_size=15),
+    rest=st.integers(0, 100),
+)
+def test_the_prediction_is_never_below_what_was_seen(
+    base: int, added: list[int], rest: int
+) -> None:
+    peaks = [(base + more) * MIB for more in added]
+    still = Still([ProcessMemory(7, (base - rest) * MIB, (base - rest) * MIB)])
+    found = predict(Rehearsal(("python",), "steps", 1.0, [report(7, base * MIB, peaks)], still))
+    assert found.peak_bytes >= max(*peaks, base * MIB) - MIB
+    assert found.peak_bytes <= 1.2 * max(*peaks, base * MIB) + MIB
+    assert found.low_bytes <= found.peak_bytes <= found.high_bytes
+
+
+def test_workers_of_a_later_epoch_keep_what_their_parent_writes_over() -> None:
+    parent = report(7, 300 * MIB, [500 * MIB, 520 * MIB])
+    for mark in parent.marks:
+        mark["RssAnon"] = 400 * MIB if mark["mark"] == "step done" else 200 * MIB
+    still = Still([ProcessMemory(7, 400 * MIB, 300 * MIB), ProcessMemory(8, 250 * MIB, 100 * MIB)])
+    records = [
+        ProcessRecord(7, 1, 1, "main", "python", [], 0.0),
+        ProcessRecord(8, 2, 7, "loader-worker", "python", [], 1.0),
+    ]
+    kept = {}
+    for persistent in (False, True):
+        loader = LoaderSettings(1, 8, 2, "fork", False, persistent)
+        box = BlackBox(7, 1, 1, "3.11", [], 0.0, True, True, loaders=[loader])
+        run = Rehearsal(("python",), "steps", 1.0, [parent], still, records, [box])
+        kept[persistent] = kept_by_later_workers(run)
+    assert kept == {False: 200 * MIB, True: 0}
+
+
+def test_step_peaks_belong_to_their_steps() -> None:
+    assert step_peaks(report(1, 10, [50, 70, 60])) == [50, 70, 60]
+
+
+def test_mapped_data_is_counted_whole_and_once() -> None:
+    mapping = DataMapping("/data/x.npy", 1000 * MIB, 100 * MIB, 50 * MIB)
+    processes = [ProcessMemory(pid, 300 * MIB, 150 * MIB, 0, 150 * MIB) for pid in (1, 2)]
+    still = Still(processes, {1: [mapping], 2: [mapping]})
+    once, touched = counted_once(still.processes, still.mappings)
+    assert (once, touched) == ((300 + 50 + 100) * MIB, 100 * MIB)
+    found = predict(Rehearsal(("python",), "steps", 1.0, [], still))
+    assert found.mapped_bytes == 1000 * MIB
+    assert found.held_bytes == 350 * MIB
+
+
+@given(added=st.integers(0, 1 << 40), steps=st.integers(1, 100))
+def test_more_steps_seen_leave_less_to_come(added: int, steps: int) -> None:
+    peak = added + (1 << 28)
+    assert fraying(peak, added, steps + 1) <= fraying(peak, added, steps) <= 0.3 * added + 1
+
+
+@given(st.lists(st.integers(0, 999), min_size=1, max_size=4))
+def test_versions_compare_by_their_numbers(parts: list[int]) -> None:
+    text = ".".join(map(str, parts))
+    assert numbers(text) == numbers(f"{text}+cu121") == tuple(parts)
+    assert numbers(f"{text}.post1")[: len(parts)] == tuple(parts)
