@@ -6,13 +6,14 @@ chosen from the run that showed the failure.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from rerail.errors import RerailError
 from rerail.records import BlackBox, VitalsRow
-from rerail.store import RunFolder
+from rerail.store import RunFolder, liveness
 
 Unit = Literal["steps", "batches", "seconds"]
 
@@ -52,6 +53,17 @@ def measure(folder: RunFolder, seconds: float) -> Distance:
         first_step_seconds=first,
         steps_per_second=rate,
     )
+
+
+def elapsed_seconds(folder: RunFolder, asked: float) -> float:
+    """Of a run that was asked for at `asked` on the monotonic clock: by its own start, if here."""
+    now = time.monotonic()
+    try:
+        if folder.info().recorder_scope == liveness.scope():
+            return max(0.0, now - folder.t0_ns / 1e9)
+    except RerailError:
+        pass
+    return now - asked
 
 
 def idle_seconds(rows: Sequence[VitalsRow]) -> float:

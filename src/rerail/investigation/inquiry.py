@@ -128,7 +128,7 @@ class Investigation:
         elif (later := self._comes_later(posterior)) is not None:
             plan = Plan(
                 names_of(later, self.changes),
-                min(1.01 * BEYOND_THE_STEP * posterior.model.past_the_step, budget or math.inf),
+                min(1.1 * BEYOND_THE_STEP * posterior.model.past_the_step, budget or math.inf),
                 "whether it only comes later with it",
             )
         else:

@@ -20,11 +20,10 @@ from rerail.investigation.trial import Trial, TrialOutcome, Verification, died_b
 from rerail.investigation.watching import UnderWay
 from rerail.store import RunFolder, Store
 
-# A program that kept a quarter of a processor busy, and then nothing for two seconds and for two
-# fifths of its time, is stuck.
-_BUSY_SHARE = 0.25
+# A program that kept a tenth of a processor busy, and then nothing for two seconds, stands still.
+# Vitals tell processor time to the second.
+_BUSY_SHARE = 0.1
 _IDLE_SECONDS = 2.0
-_IDLE_PART = 0.4
 
 
 class Judge:
@@ -63,11 +62,9 @@ class Judge:
             )
         folder = RunFolder(path)
         outcome, failure, summary = self._outcome(each, folder)
-        distance = measure(folder, folder.info().elapsed_seconds or seconds)
-        idle = self._stuck_seconds(folder, distance.seconds) if outcome == "stopped" else 0.0
-        if idle:
-            outcome, summary = "other", f"it did nothing any more for {idle:.0f} s"
-            distance = replace(distance, seconds=distance.seconds - idle)
+        elapsed = folder.info().elapsed_seconds or seconds
+        has_ended_itself = outcome in ("crashed", "finished")
+        distance = measure(folder, elapsed) if has_ended_itself else self.how_far(folder, elapsed)
         return Trial(
             changes=each.plan.changes,
             reason=each.plan.reason,
@@ -101,16 +98,19 @@ class Judge:
         is_it = known is not None and known.is_same_as(failure, ending.rivals)
         return "crashed" if is_it else "other", failure, failure.summary
 
-    def _stuck_seconds(self, folder: RunFolder, elapsed: float) -> float:
-        """How long it was idle at its end, if the failing run was not and seconds are counted.
+    def how_far(self, folder: RunFolder, elapsed: float) -> Distance:
+        """Without the time that it stood still at the end, if the failing run did not.
 
         Steps tell by themselves that nothing goes on. By the clock alone, a change that makes the
         program hang would be taken for one that makes it live.
         """
+        distance = measure(folder, elapsed)
         if self.notebook.unit != "seconds" or self.notebook.profile.busy_share < _BUSY_SHARE:
-            return 0.0
+            return distance
         idle = idle_seconds(folder.recent_vitals())
-        return idle if idle >= max(_IDLE_SECONDS, _IDLE_PART * elapsed) else 0.0
+        if idle < _IDLE_SECONDS:
+            return distance
+        return replace(distance, seconds=max(0.001, elapsed - idle))
 
     def _settle(self, ending: Ending, folder: RunFolder) -> None:
         self.notebook.failure = ending.failure

@@ -25,7 +25,7 @@ _SWITCH = 0.1
 _LENGTHS = (0.3, 3.0)  # tried besides 1.0, in mean times to failure
 _FINALISTS = 5
 _MOST_MORE = 12  # crashes that are thought of before a clean stretch
-_NEGLIGIBLE = 1e-6
+_NEGLIGIBLE = 1e-4
 
 _ALONE, _EITHER, _TOGETHER, _WEAKER, _NONE, _GONE = range(6)
 _CODES = {
@@ -126,13 +126,24 @@ class _Outlook:
             else (code, members)
             for code, members in rows
         ]
+        self.pairs: dict[tuple[int, int], int] = {}
+        # For each row that names several, its pairs by number; those with its first member first.
+        self.pairs_of_row = [
+            [
+                self.pairs.setdefault((min(pair), max(pair)), len(self.pairs))
+                for pair in itertools.combinations(members, 2)
+            ]
+            if code == _EITHER
+            else []
+            for code, members in self.rows
+        ]
         self.score = [r + 0.5 * i for r, i in zip(self.removes, involved, strict=True)]
         self.road = self._road(self.chances, self.crashes)
 
     def candidates(self) -> Iterator[int]:
         """Sets worth weighing: the likeliest so many, the others, and the likeliest pairs."""
         order = sorted(range(self.count), key=lambda i: -self.score[i])
-        plausible = [i for i in order if self.score[i] > 10 * _NEGLIGIBLE]
+        plausible = [i for i in order if self.score[i] > 1e-5]
         everything = sum(1 << i for i in plausible)
         cuts = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 17, 20, 24}
         sets = [0, (1 << self.count) - 1, everything]
@@ -212,21 +223,21 @@ class _Outlook:
         alone, removes = [0.0] * self.count, [0.0] * self.count
         partly = [0.0] * self.count
         persists = gone = 0.0
-        either: list[tuple[float, tuple[int, ...]]] = []
-        both: dict[tuple[int, int], float] = {}  # that each of two suffices
+        either: list[tuple[float, int]] = []
+        both = [0.0] * len(self.pairs)  # that each of two suffices
         pairs: dict[float, int] = {}  # many are alike: each weight is worked out once
-        for weight, (code, members) in zip(weights, self.rows, strict=True):
+        for at, (weight, (code, members)) in enumerate(zip(weights, self.rows, strict=True)):
             if weight == 0.0:
                 continue
             if code == _ALONE:
                 alone[members[0]] += weight
                 removes[members[0]] += weight
             elif code == _EITHER:
-                either.append((weight, members))
+                either.append((weight, at))
                 for i in members:
                     removes[i] += weight
-                for pair in itertools.combinations(sorted(members), 2):
-                    both[pair] = both.get(pair, 0.0) + weight
+                for pair in self.pairs_of_row[at]:
+                    both[pair] += weight
             elif code == _TOGETHER:
                 first, last = members
                 partly[first] += weight
@@ -244,13 +255,13 @@ class _Outlook:
                     removes[i], against, total - removes[i] - against, crashes
                 )
         known: dict[tuple[float, float], float] = {}
-        for weight, members in either:
+        for weight, at in either:
             # No crash tells the members apart, as there is none under any of them: that another
             # one removes it and this one does not is ruled out by clean stretches alone.
-            i = members[0]
+            i, *others = self.rows[at][1]
             against = persists + partly[i]
-            for j in members[1:]:
-                against += max(0.0, removes[j] - both[min(i, j), max(i, j)])
+            for j, pair in zip(others, self.pairs_of_row[at], strict=False):
+                against += max(0.0, removes[j] - both[pair])
             key = removes[i], against
             if key not in known:
                 rest = max(0.0, total - removes[i] - against)
@@ -261,8 +272,8 @@ class _Outlook:
             road += count * weight * self._to_confirm(weight, persists, rest, crashes)
         if persists > 0.0:
             # Crashes decide for "none", and one with everything applied decides alone.
-            others = (total - persists) / persists
-            road += persists * self.mean * min(1.0, math.log1p(0.1 * self.odds * others))
+            against = (total - persists) / persists
+            road += persists * self.mean * min(1.0, math.log1p(0.1 * self.odds * against))
         road += gone * self.mean
         return road / total
 

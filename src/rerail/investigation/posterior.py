@@ -149,6 +149,7 @@ class Posterior:
         """Whether a fixed step can be said to be gone, and not only to come later."""
         if not self.model.is_deterministic:
             return True
+        # A trial is asked to go a little further than this, as clocks differ by tenths of a second.
         return self.longest[applied] >= BEYOND_THE_STEP * self.model.past_the_step
 
     def crashes_with(self, change: int) -> int:

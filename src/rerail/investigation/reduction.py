@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rerail.investigation.applies import DoesNotApply, apply_changes
 from rerail.investigation.changes import parse_change
-from rerail.investigation.exposure import measure
+from rerail.investigation.exposure import elapsed_seconds, measure
 from rerail.investigation.judging import Judge
 from rerail.investigation.npz_slice import rows_of
 from rerail.investigation.observation import Plan
@@ -229,7 +229,8 @@ class Reduction:
             folder = each.running.folder()
             if folder is None:
                 continue
-            distance = measure(RunFolder(folder), time.monotonic() - each.started)
+            run = RunFolder(folder)
+            distance = measure(run, elapsed_seconds(run, each.started))
             if distance.of(self.notebook.unit, died=False) > limit:
                 each.stopped_ns = time.monotonic_ns()
                 each.running.stop()

@@ -54,8 +54,8 @@ class Refusals:
             return False
         self.notebook.trials[-1] = replace(trial, counts=False)
         if len(trial.changes) == 1:
-            cause = trial.cause or "another cause"
-            self.leave_out(trial.changes[0], f"with it the command dies of {cause}")
+            how = f"the command dies of {trial.cause}" if trial.cause else trial.summary
+            self.leave_out(trial.changes[0], f"with it {how}")
             return True
         cleared = {
             t.changes[0]

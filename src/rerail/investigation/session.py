@@ -19,7 +19,7 @@ from rerail.investigation.answer import answer_of, keep_with_run
 from rerail.investigation.applies import apply_changes
 from rerail.investigation.candidates import default_changes, why_not
 from rerail.investigation.changes import parse_change, parse_changes
-from rerail.investigation.exposure import measure
+from rerail.investigation.exposure import elapsed_seconds
 from rerail.investigation.footing import (
     build_planner,
     least_exposure,
@@ -239,7 +239,8 @@ class Session:
         folder = each.running.folder()
         if folder is None or self.investigation is None:
             return
-        distance = measure(RunFolder(folder), time.monotonic() - each.started)
+        run = RunFolder(folder)
+        distance = self.judge.how_far(run, elapsed_seconds(run, each.started))
         each.exposure = distance.of(self.notebook.unit, died=False)
         is_enough = each.exposure >= least_exposure(
             self.notebook
