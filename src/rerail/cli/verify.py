@@ -57,6 +57,7 @@ _INTERRUPTED = 130
     metavar="SECONDS",
     help="No step and no output for this long is a hang [default: from the run's own pace].",
 )
+@click.option("--fresh", is_flag=True, help="Start anew instead of going on.")
 @json_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
 def command(
@@ -65,6 +66,7 @@ def command(
     confidence: float,
     budget: float,
     stall_seconds: float | None,
+    fresh: bool,
     as_json: bool,
     command: tuple[str, ...],
 ) -> int:
@@ -80,7 +82,7 @@ def command(
         )
     from rerail.remedies.verify import VerifyOptions
 
-    options = VerifyOptions(confidence, budget, stall_seconds)
+    options = VerifyOptions(confidence, budget, stall_seconds, fresh)
     document = _verify(command, changes, home, options)
     _tell(document, as_json=as_json)
     if document["ended_because"] == "interrupted":

@@ -44,9 +44,11 @@ class Baseline:
     def model(self, *, can_repeat: bool = True) -> FailureModel:
         """`can_repeat`: the unchanged program is still there to be asked a second time."""
         model = classify(self.crashes, self.survivals, resolution=self.resolution)
-        is_known = self.failure.cause in SAME_EVERY_TIME and not can_repeat
-        if is_known and len(self.crashes) == 1 and not self.survivals:
-            return fixed_step(self.crashes[0], self.resolution)
+        if can_repeat or self.failure.cause not in SAME_EVERY_TIME or not self.crashes:
+            return model
+        first, last = min(self.crashes), max(self.crashes)
+        if last - first <= 2.0 * self.resolution and max(self.survivals, default=0.0) <= last:
+            return fixed_step(last, self.resolution)
         return model
 
     def add(self, folder: RunFolder, distance: Distance, *, died: bool) -> None:
@@ -82,6 +84,7 @@ def read_baseline(
     command: Sequence[str],
     cwd: str,
     diagnostician: Diagnostician,
+    key: str,
     *,
     is_changed: bool,
 ) -> Baseline | None:
@@ -94,7 +97,7 @@ def read_baseline(
     if is_changed:
         runs = earlier_runs(store, command, cwd, diagnostician)
     else:
-        runs = _runs_on_record(store, command, cwd, diagnostician)
+        runs = _runs_on_record(store, command, cwd, diagnostician, key)
     newest = next((run for run in runs if run.has_failed), None)
     if newest is None or newest.ending.failure is None:
         return None
@@ -114,15 +117,16 @@ def baseline_of(folder: RunFolder, failure: Failure) -> Baseline:
 
 
 def _runs_on_record(
-    store: Store, command: Sequence[str], cwd: str, diagnostician: Diagnostician
+    store: Store, command: Sequence[str], cwd: str, diagnostician: Diagnostician, key: str
 ) -> list[EarlierRun]:
+    """Also those that an earlier version of the program was verified with."""
     wanted = fingerprint(command, cwd)
     found: list[EarlierRun] = []
     for summary in store.summaries():
         settings = summary.info.settings
         if summary.info.fingerprint != wanted or summary.info.state != "ended":
             continue
-        if settings.get("changes") or settings.get(MARK):
+        if settings.get("changes") or settings.get(MARK) == key:
             continue
         folder = RunFolder(summary.path)
         try:

@@ -52,6 +52,7 @@ class VerifyOptions:
     confidence: float = 0.95
     budget_seconds: float = 3600.0
     stall_seconds: float | None = None
+    is_fresh: bool = False  # runs of an earlier verification do not count
 
 
 class Watcher(Protocol):
@@ -122,6 +123,7 @@ class Session:
             self.command,
             self._lab.cwd,
             self._lab.diagnostician,
+            self._key,
             is_changed=bool(self.changes),
         )
         if self.baseline is None and not self.changes:
@@ -225,12 +227,23 @@ class Session:
 
     def _count_earlier_runs(self) -> None:
         """Of the same verification, asked before."""
+        if self.options.is_fresh:
+            return
         for folder in runs_made_for(self.store, self._key):
             try:
-                self.tried.append(self._lab.judge(folder, self.changes, self._wanted()))
+                found = self._lab.judge(folder, self.changes, self._wanted())
             except RerailError:
                 continue
-        if self.tried:
+            if found.trial.outcome == "crashed" and not self.changes:
+                # Whatever was mended since (a library, say), these were from before.
+                for each in (*self.tried, found):
+                    self._note_reference(each)
+                self.tried.clear()
+            else:
+                self.tried.append(found)
+        if self.is_refuted:
+            self._watcher.said("refuted before; --fresh asks again")
+        elif self.tried:
             self._watcher.said(f"goes on after {counted(len(self.tried), 'run')} on record")
 
     # -- proving ------------------------------------------------------------------------------
