@@ -36,7 +36,6 @@ def test_every_parameter_is_used_once_the_last_layers_have_moved() -> None:
         for name, parameter in model.named_parameters()
         if parameter.grad is None or not parameter.grad.any()
     ]
-    # A key's bias shifts all pixels alike before it is brought to length 1: it may be tiny.
     assert idle == []
 
 

@@ -17,6 +17,7 @@ from lowlight.loss import Embed
 from lowlight.pairs import Pair
 
 Means = dict[str, float]
+_LARGEST_PSNR = 100.0  # of equal pictures it is infinite, and JSON has no such number
 
 
 def enhance(model: nn.Module, dark: Values, device: torch.device) -> Values:
@@ -81,7 +82,7 @@ def _measure(result: Values, pair: Pair, embed: Embed | None, device: torch.devi
     from skimage.metrics import peak_signal_noise_ratio, structural_similarity
 
     means = {
-        "psnr": float(peak_signal_noise_ratio(pair.bright, result, data_range=1.0)),
+        "psnr": _LARGEST_PSNR,
         "ssim": float(
             structural_similarity(
                 pair.bright,
@@ -94,6 +95,9 @@ def _measure(result: Values, pair: Pair, embed: Embed | None, device: torch.devi
             )
         ),
     }
+    if not np.array_equal(pair.bright, result):
+        psnr = float(peak_signal_noise_ratio(pair.bright, result, data_range=1.0))
+        means["psnr"] = min(psnr, _LARGEST_PSNR)
     if pair.is_face and embed is not None:
         both = torch.from_numpy(np.stack((result, pair.bright)).transpose(0, 3, 1, 2).copy())
         with torch.inference_mode():
