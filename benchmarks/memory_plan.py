@@ -42,9 +42,9 @@ from rerail.store.codec import decode, encode
 
 PROGRAM = Path(__file__).parent / "programs" / "train_sized.py"
 MEDIAN_BAR, LOW_BAR = 0.04, 0.05
-ROWS = {"resnet": 400, "transformer": 160, "gru": 2000}
-STEPS = 36  # of the whole run, at least: several times those of the dry run
-_READ_SECONDS = 0.04
+ROWS = {"resnet": 320, "transformer": 128, "gru": 800}
+STEPS = 24  # of the whole run, at least, in two epochs or more
+_READ_SECONDS = 0.08
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def configurations(data: Path) -> Iterator[Configuration]:
         "--checkpoint-every",
         "10",
     ]
-    for batch, accum, steps in ((4, 1, 30), (8, 2, 20), (16, 1, 20), (32, 2, 12)):
+    for batch, accum, steps in ((4, 1, 24), (8, 2, 20), (16, 1, 20), (32, 2, 16)):
         out = f"{data}/run-{batch}-{accum}-{os.getpid()}"
         words = [*tower, "--bs", str(batch), "--accum", str(accum), "--steps", str(steps)]
         yield Configuration(f"twotower b{batch} accum {accum}", (*words, "--out", out))
@@ -111,15 +111,15 @@ def prepare(data: Path) -> None:
     import numpy as np
 
     rng = np.random.default_rng(0)
-    np.save(data / "resnet.npy", rng.integers(0, 255, (ROWS["resnet"], 3, 48, 48), dtype=np.uint8))
+    np.save(data / "resnet.npy", rng.integers(0, 255, (ROWS["resnet"], 3, 32, 32), dtype=np.uint8))
     np.save(
-        data / "transformer.npy", rng.integers(0, 8192, (ROWS["transformer"], 96), dtype=np.int32)
+        data / "transformer.npy", rng.integers(0, 8192, (ROWS["transformer"], 64), dtype=np.int32)
     )
-    np.save(data / "gru.npy", rng.standard_normal((ROWS["gru"], 40, 160), dtype=np.float32))
+    np.save(data / "gru.npy", rng.standard_normal((ROWS["gru"], 24, 128), dtype=np.float32))
     subprocess.run(
         [
-            *(sys.executable, "-m", "twotower", "prepare", "--synthetic", "--rows", "1500"),
-            *("--length", "60", "--bank", "4000", "--out", str(data / "towers")),
+            *(sys.executable, "-m", "twotower", "prepare", "--synthetic", "--rows", "600"),
+            *("--length", "40", "--bank", "2000", "--out", str(data / "towers")),
         ],
         check=True,
         stdout=subprocess.DEVNULL,
@@ -137,7 +137,7 @@ def true_peak(command: tuple[str, ...], cwd: Path) -> tuple[int, int]:
         if time.monotonic() - looked > 0.2:
             pids, looked = tree_of(process.pid), time.monotonic()
         found = read_tree(pids)
-        if time.monotonic() - mapped_at > 0.3:
+        if time.monotonic() - mapped_at > 0.5:
             mappings = {pid: data_mappings(pid) for pid in pids}
             waiting = unmapped_shared_bytes(pids) if len(pids) > 1 else 0
             mapped_at = time.monotonic()

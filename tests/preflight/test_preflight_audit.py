@@ -169,10 +169,14 @@ def test_own_modules_are_followed_and_missing_ones_named(
     environment.add("alpha")
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "__init__.py").write_text("from .parts import Net\n")
-    (tmp_path / "model" / "parts.py").write_text("import alpha\nimport einstein\n")
+    parts = (
+        "import alpha\nimport einstein\ntry:\n    import apex\nexcept ImportError:\n    apex = 0\n"
+    )
+    (tmp_path / "model" / "parts.py").write_text(parts)
     found = look(environment, "from model import Net\n", tmp_path)
     (finding,) = [f for f in found if f.level == "risky"]
     assert "einstein" in finding.title and "parts.py:2" in finding.where
+    assert "apex" not in finding.title
 
 
 @pytest.mark.parametrize("breakage", ["no metadata", "torn library", "syntax error", "no python"])

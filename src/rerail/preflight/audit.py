@@ -158,7 +158,7 @@ def _interpreter(target: Target) -> list[Finding]:
 def _is_missing(name: str, target: Target) -> bool:
     import sys
 
-    if name in sys.stdlib_module_names or name.startswith(".") or not name or name == "__future__":
+    if not name or name in sys.stdlib_module_names or name in target.program.optional:
         return False
     if any(name in d.modules for d in target.distributions.values()):
         return False

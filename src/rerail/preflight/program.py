@@ -17,6 +17,7 @@ from pathlib import Path
 _PYTHON = re.compile(r"^(?:python|pypy)[\d.]*t?$")
 _LIBRARY = re.compile(r"\.(?:so(?:\.[\d.]+)?|dylib)$")
 _WORKER_OPTION = re.compile(r"^--?(?:num[-_])?(?:data[-_]?loader[-_])?(?:num[-_])?workers?$|^-j$")
+_CATCH_IMPORTS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 _START_METHODS = {"fork", "spawn", "forkserver"}
 _MOST_FILES = 300
 _MOST_FILE_BYTES = 4 << 20
@@ -26,6 +27,7 @@ _MOST_FILE_BYTES = 4 << 20
 class Program:
     path: str = ""  # the script, or "" where none was found
     imports: dict[str, str] = field(default_factory=dict)  # top-level name: file:line
+    optional: set[str] = field(default_factory=set)  # imported only where a failure is caught
     files: list[str] = field(default_factory=list)
     libraries: dict[str, str] = field(default_factory=dict)  # named in a string: file:line
     start_methods: dict[str, str] = field(default_factory=dict)
@@ -168,7 +170,10 @@ def _follow(program: Program, path: Path | None, text: str, own: Sequence[Path])
         for name in visitor.modules:
             found = _own_file(name, own, package)
             if found is None:
-                program.imports.setdefault(name.partition(".")[0], visitor.modules[name])
+                first = name.partition(".")[0]
+                program.imports.setdefault(first, visitor.modules[name])
+                if name in visitor.optional:
+                    program.optional.add(first)
             elif found not in seen:
                 seen.add(found)
                 waiting.append((found, _text(found)))
@@ -190,6 +195,13 @@ def _own_file(name: str, own: Sequence[Path], package: Path | None) -> Path | No
     return found
 
 
+def _caught(handler: ast.ExceptHandler) -> set[str]:
+    """Names of the exceptions that a handler takes; a bare one takes all."""
+    if handler.type is None:
+        return {"Exception"}
+    return {each.id for each in ast.walk(handler.type) if isinstance(each, ast.Name)}
+
+
 def _strings(node: ast.expr) -> set[str]:
     return {
         each.value
@@ -203,21 +215,42 @@ class _Reader(ast.NodeVisitor):
         self.program = program
         self.label = label
         self.modules: dict[str, str] = {}
+        self.optional: set[str] = set()
+        self._is_caught = False
+
+    def _add(self, name: str, node: ast.AST) -> None:
+        if name not in self.modules and self._is_caught:
+            self.optional.add(name)
+        elif not self._is_caught:
+            self.optional.discard(name)
+        self.modules.setdefault(name, self._at(node))
+
+    def visit_Try(self, node: ast.Try) -> None:
+        """`try: import x` with a handler: it may well not be there."""
+        outer = self._is_caught
+        names = {name for h in node.handlers for name in _caught(h)}
+        self._is_caught = outer or bool(names & _CATCH_IMPORTS)
+        for statement in node.body:
+            self.visit(statement)
+        self._is_caught = outer
+        rest: list[ast.AST] = [*node.handlers, *node.orelse, *node.finalbody]
+        for part in rest:
+            self.visit(part)
 
     def _at(self, node: ast.AST) -> str:
         return f"{self.label}:{getattr(node, 'lineno', 0)}"
 
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
-            self.modules.setdefault(alias.name, self._at(node))
+            self._add(alias.name, node)
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         base = "." * node.level + (node.module or "")
-        self.modules.setdefault(base, self._at(node))
+        self._add(base, node)
         for alias in node.names if node.level or node.module else ():
             joined = base + ("" if base.endswith(".") else ".") + alias.name
             if node.level:
-                self.modules.setdefault(joined, self._at(node))
+                self._add(joined, node)
 
     def visit_If(self, node: ast.If) -> None:
         text = ast.unparse(node.test)
