@@ -10,7 +10,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -123,6 +123,33 @@ def test_what_ends_well_is_not_started_again(tmp_path: Path) -> None:
     assert "attempt" not in done.stderr
 
 
+def test_a_checkpoint_from_before_is_taken_and_said(tmp_path: Path) -> None:
+    count(tmp_path, "--steps", "3")
+    for step in (1, 2, 3):
+        os.utime(tmp_path / "out" / f"step-{step}.ckpt", (1e9 + step, 1e9 + step))
+    done = count(tmp_path, "--dies-at", "1", "--each-once")
+    assert done.returncode == 0, done.stderr
+    assert "goes on from out/step-3.ckpt" in done.stderr
+    assert "out/step-3.ckpt was there before this run began" in done.stderr
+
+
+def test_standard_input_is_there_for_every_attempt(tmp_path: Path) -> None:
+    program = "import os, sys; print(sys.stdin.read(), end=''); os.path.exists('x') and sys.exit()"
+    program += "; open('x', 'w').close(); sys.exit(3)"
+    (tmp_path / "in").write_text("first line\n")
+    with (tmp_path / "in").open() as file:
+        done = subprocess.run(
+            [*RUN, "--restarts", "1", "--backoff", "0", "--", sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=tmp_path,
+            stdin=file,
+        )
+    assert done.returncode == 0
+    assert done.stdout == "first line\nfirst line\n"
+
+
 def test_without_a_checkpoint_it_begins_anew(tmp_path: Path) -> None:
     done = run(
         tmp_path, "--backoff", "0", "--", *COUNTS, "--dies-at", "3", "--each-once", restarts=1
@@ -156,20 +183,29 @@ def test_a_checkpoint_that_the_program_refuses_is_not_taken_twice(tmp_path: Path
     assert "resumed from out/step-2.ckpt" in done.stdout
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_what_somebody_stops_stays_stopped(number: signal.Signals, tmp_path: Path) -> None:
-    process = subprocess.Popen(
-        [*RUN, "--restarts", "3", "--", *COUNTS, "--dies-at", "3", "--how", "wait"],
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*RUN, "--restarts", "3", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
         text=True,
-        cwd=tmp_path,
+        cwd=folder,
     )
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "waiting" in line:
-            break
+
+
+def wait_for(stream: IO[str] | None, words: str) -> None:
+    assert stream is not None
+    for line in stream:
+        if words in line:
+            return
+    raise AssertionError(f"it ended without saying {words!r}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_what_somebody_stops_stays_stopped(number: signal.Signals, tmp_path: Path) -> None:
+    process = start(tmp_path, "--", *COUNTS, "--dies-at", "3", "--how", "wait")
+    wait_for(process.stdout, "waiting")
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert "stopped from outside" in err
@@ -178,19 +214,8 @@ def test_what_somebody_stops_stays_stopped(number: signal.Signals, tmp_path: Pat
 
 
 def test_a_signal_between_two_attempts_ends_it(tmp_path: Path) -> None:
-    dies = ["--dies-at", "3", "--how", "exit"]
-    process = subprocess.Popen(
-        [*RUN, "--restarts", "3", "--backoff", "300", "--", *COUNTS, *dies],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        cwd=tmp_path,
-    )
-    assert process.stderr is not None
-    for line in process.stderr:
-        if "it starts in 300 s" in line:
-            break
+    process = start(tmp_path, "--backoff", "300", "--", *COUNTS, "--dies-at", "3", "--how", "exit")
+    wait_for(process.stderr, "it starts in 300 s")
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
     assert process.returncode == 7

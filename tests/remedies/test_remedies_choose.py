@@ -87,3 +87,12 @@ def test_an_unknown_format_is_compared_with_its_siblings(tmp_path: Path) -> None
     choice = choose_checkpoint("*.weights", tmp_path)
     assert choice.chosen is not None and choice.chosen.path.name == "2.weights"
     assert "300 bytes" in str(choice.skipped[0].problem)
+
+
+def test_what_was_written_after_the_loss_went_bad_is_passed_over(tmp_path: Path) -> None:
+    for step, age in ((1, 30), (2, 20), (3, 10)):
+        write(tmp_path / f"step-{step}.pt", age)
+    bad_since = 1_700_000_000 - 25
+    choice = choose_checkpoint("*.pt", tmp_path, bad_since_unix=bad_since)
+    assert choice.chosen is not None and choice.chosen.path.name == "step-1.pt"
+    assert "no longer finite" in str(choice.skipped[0].problem)

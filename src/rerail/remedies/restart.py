@@ -104,6 +104,7 @@ class _Restarting:
         self._refused: dict[Path, str] = {}
         self._profile = Profile()
         self._input_begin = _place_in_input()
+        self._began_unix = time.time()
 
     def run(self) -> Story:
         with _signals_stop_the_story():
@@ -253,6 +254,8 @@ class _Restarting:
             self._say(f"checkpoint {skipped.path} is passed over: {skipped.problem}")
         if choice.skipped and choice.chosen and self._resume and not self._resume.names_checkpoint:
             self._say("--resume-args has no {checkpoint}: which one is taken is up to the command")
+        if choice.chosen and choice.chosen.modified_ns / 1e9 < self._began_unix:
+            self._say(f"{choice.chosen.path} was there before this run began")
         if choice.chosen is None:
             there = f"none of {choice.found} loads" if choice.found else "there is none yet"
             self._say(f"no checkpoint for {pattern}: {there}")
