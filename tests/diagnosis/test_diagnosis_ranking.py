@@ -109,6 +109,17 @@ def test_recorded_evidence_decides_where_the_log_is_silent() -> None:
     assert alone is None or alone.probability < both.probability
 
 
+def test_circumstances_explain_nothing_of_a_run_that_ended_well() -> None:
+    runtimes = Observation(
+        "openmp-runtimes", "two", "maps:7", {"aborting_pair": True, "count": 2, "pid": 7}
+    )
+    well = Evidence(Outcome("ok", "ended well", exit_code=0), [runtimes], {})
+    badly = Evidence(Outcome("signal", "died", signal="SIGABRT"), [runtimes], {})
+
+    assert diagnose(well).candidates == ()
+    assert diagnose(badly).candidates[0].cause.id == "openmp-duplicate-runtime"
+
+
 def test_signals_that_rerail_sent_are_no_evidence() -> None:
     death = Observation("death", "ended", "exit:1", {"signal": "SIGTERM", "role": "main"})
     stall = Observation(

@@ -67,6 +67,7 @@ def weigh(evidence: Evidence, catalogue: Catalogue) -> dict[str, Case]:
     first = next((o for o in evidence.observations if o.kind == "failed-first"), None)
     by_kind: dict[str, list[Observation]] = {}
     unimportant = _pids_done_without(evidence)
+    has_failed = evidence.outcome.kind != "ok"
     for observation in evidence.observations:
         is_of_those = observation.data.get("pid") in unimportant
         if not is_of_those and not _is_our_own_doing(observation, evidence):
@@ -76,9 +77,22 @@ def weigh(evidence: Evidence, catalogue: Catalogue) -> dict[str, Case]:
         case = Case(cause)
         _signatures(case, by_kind.get("line", []), first)
         _signs(case, by_kind, first)
-        if case.items:
+        if case.items and (has_failed or _tells_of_an_event(case)):
             cases[cause.id] = case
     return cases
+
+
+# How things stood. Of a run that ended well they explain nothing: two OpenMP runtimes may be loaded
+# and only one be used.
+_CIRCUMSTANCES = frozenset(
+    """openmp-runtimes blas-libraries cuda-libraries memory-growth memory-near-limit fds-near-limit
+    threads-near-limit shm-near-limit disk-near-limit address-space-limit stall progress history
+    loader accumulation file-loaded missing""".split()
+)
+
+
+def _tells_of_an_event(case: Case) -> bool:
+    return any(item.observation.kind not in _CIRCUMSTANCES for item in case.speaks_for)
 
 
 def _pids_done_without(evidence: Evidence) -> set[int]:
