@@ -3,7 +3,7 @@
     .venv/bin/python -m benchmarks.audit [--python PATH]
 
 Audits everything that is installed for a Python, once cold in a process of its own and then
-several times warm. Prints seconds for both, the number of packages and of native files, and the bar.
+several times warm. Prints seconds for both, the number of packages and native files, and the bar.
 """
 
 from __future__ import annotations

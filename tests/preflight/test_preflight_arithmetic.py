@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from rerail.preflight.extrapolation import fit
 from rerail.preflight.known import numbers
+from rerail.preflight.memory_plan import plan_of
 from rerail.preflight.prediction import fraying, kept_by_later_workers, predict, step_peaks
 from rerail.preflight.proc_memory import DataMapping, ProcessMemory, counted_once
-from rerail.preflight.rehearsal import Rehearsal, Report, Still
+from rerail.preflight.rehearsal import Rehearsal, Report, Still, gpu_use
 from rerail.preflight.what_if import points_to_measure
 from rerail.records import BlackBox, LoaderSettings, ProcessRecord
 
@@ -95,6 +96,25 @@ def test_workers_of_a_later_epoch_keep_what_their_parent_writes_over() -> None:
         run = Rehearsal(("python",), "steps", 1.0, [parent], still, records, [box])
         kept[persistent] = kept_by_later_workers(run)
     assert kept == {False: 200 * MIB, True: 0}
+
+
+def test_a_gpu_that_is_nearly_full_is_risky_and_an_idle_one_is_not_named() -> None:
+    gib = 1 << 30
+    rows = [
+        {"gpu0_used_bytes": 1 * gib, "gpu0_total_bytes": 24 * gib, "gpu1_used_bytes": 20 * gib},
+        {"gpu0_used_bytes": 23 * gib, "gpu1_used_bytes": 20 * gib, "gpu1_total_bytes": 24 * gib},
+        {"total_bytes": 64 * gib},
+    ]
+    found = gpu_use(rows)
+    assert [(g.index, g.before_bytes, g.peak_bytes) for g in found] == [
+        (0, gib, 23 * gib),
+        (1, 20 * gib, 20 * gib),
+    ]
+    plan = plan_of(Rehearsal(("python",), "steps", 1.0, gpus=found), {})
+    assert [(f.id, f.level) for f in plan.findings()] == [
+        ("host-oom", "fine"),
+        ("gpu-oom", "risky"),
+    ]
 
 
 def test_step_peaks_belong_to_their_steps() -> None:

@@ -56,8 +56,10 @@ def split(rehearsal: Rehearsal, prediction: Prediction) -> list[Component]:
     for name in ("parameters", "gradients", "optimizer_state"):
         size = sum(report.sizes.get(name, 0) for report in training)
         found.append(Component(name.replace("_", " "), size, "counted tensor by tensor"))
+    found.append(_set_up(training, found))
     found.append(_activations(rehearsal, training))
     found += _workers(rehearsal)
+    found.append(_others(rehearsal))
     later = kept_by_later_workers(rehearsal)
     note = "from the second epoch on; persistent_workers=True saves it"
     found.append(Component("pages that forked workers keep", later, note))
@@ -92,6 +94,31 @@ def _libraries(rehearsal: Rehearsal, training: list[Report]) -> Component:
         default=0,
     )
     return Component("interpreter and libraries", private + max(0, files))
+
+
+def _set_up(training: list[Report], before: Iterable[Component]) -> Component:
+    """What came between the imports and the first step, beyond parameters and loaded files."""
+    built = sum(
+        max(
+            0,
+            _last(report, "optimizer made").get("RssAnon", 0)
+            - _first(report, "torch imported").get("RssAnon", 0),
+        )
+        for report in training
+    )
+    known = sum(c.size_bytes for c in before if c.name in ("parameters", "data, loaded"))
+    return Component(
+        "set up before the first step", max(0, built - known), "later imports, data made in memory"
+    )
+
+
+def _others(rehearsal: Rehearsal) -> Component:
+    """Launchers, and whatever else belongs to the tree."""
+    known = {report.pid for report in rehearsal.reports}
+    known |= {process.pid for process in workers_of(rehearsal)}
+    others = [process for process in rehearsal.still.processes if process.pid not in known]
+    note = f"{len(others)}: a launcher, or helpers" if others else ""
+    return Component("other processes", sum(process.own_bytes for process in others), note)
 
 
 def _first(report: Report, name: str) -> dict[str, int]:

@@ -21,6 +21,7 @@ from rerail.preflight.rehearsal import Rehearsal, rehearse
 _ROOM_SHARE = 0.95  # the kernel and other processes need some
 _LARGE_FILE_BYTES = 256 << 20
 _LARGE_KEPT_BYTES = 64 << 20
+_LEAST_GPU_BYTES, _NEAR_GPU_SHARE = 64 << 20, 0.92
 
 
 @dataclass(frozen=True)
@@ -95,6 +96,26 @@ class MemoryPlan:
         return found
 
     def findings(self) -> list[Finding]:
+        return [*self._host_findings(), *self._gpu_findings()]
+
+    def _gpu_findings(self) -> list[Finding]:
+        found = []
+        for gpu in self.rehearsal.gpus:
+            if gpu.peak_bytes - gpu.before_bytes < _LEAST_GPU_BYTES:
+                continue  # the program does not use it
+            text = (
+                f"GPU {gpu.index}: {bytes_in_words(gpu.peak_bytes)} of"
+                f" {bytes_in_words(gpu.total_bytes)} after the first steps"
+            )
+            if gpu.peak_bytes < _NEAR_GPU_SHARE * gpu.total_bytes:
+                found.append(Finding("gpu-oom", "fine", text))
+                continue
+            why = "A longer batch, or the first validation, may not fit any more."
+            do = ("a smaller batch with gradient accumulation", "or activation checkpointing")
+            found.append(Finding("gpu-oom", "risky", text, why, do))
+        return found
+
+    def _host_findings(self) -> list[Finding]:
         predicted, held = self.prediction, self.prediction.held_bytes
         text = f"Memory: {bytes_in_words(predicted.peak_bytes)} at the peak"
         if predicted.mapped_bytes:
@@ -133,6 +154,7 @@ class MemoryPlan:
             "per_sample_bytes": self.per_sample_bytes,
             "largest_batch_size": self.largest_batch_size,
             "loader_workers": settings.workers if settings else None,
+            "gpus": [vars(gpu) for gpu in self.rehearsal.gpus],
             "advice": self.advice(),
             "dry_run": {
                 "ending": self.rehearsal.ending,

@@ -152,7 +152,9 @@ def _oversubscribed(target: Target) -> list[Finding]:
             return [_too_many_threads(threads, processes, cores, name, share)]
         return []
     logical = int((target.surroundings.get("cpu") or {}).get("logical_cores") or cores)
-    if processes > 1 and logical * processes > cores and "torchrun" not in target.command[0]:
+    # torchrun gives each of several ranks one thread by itself; mpirun does not.
+    is_mpi = any(Path(word).name in ("mpirun", "mpiexec", "srun") for word in target.command)
+    if is_mpi and processes > 1 and logical * processes > cores:
         return [_too_many_threads(logical, processes, cores, "", max(1, cores // processes))]
     if cores < logical and "torch" in target.imported and _quota():
         return [_too_many_threads(logical, 1, cores, "", cores)]

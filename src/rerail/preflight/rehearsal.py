@@ -75,6 +75,16 @@ class Still:
 
 
 @dataclass(frozen=True)
+class GpuUse:
+    """What a GPU held at most while the dry run went on, all its users together."""
+
+    index: int
+    before_bytes: int
+    peak_bytes: int
+    total_bytes: int
+
+
+@dataclass(frozen=True)
 class Rehearsal:
     command: tuple[str, ...]
     ending: Ending
@@ -89,6 +99,7 @@ class Rehearsal:
     diagnosis: dict[str, Any] | None = None
     last_lines: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)  # what it had made anew
+    gpus: list[GpuUse] = field(default_factory=list)
 
     @property
     def steps(self) -> int:
@@ -320,7 +331,19 @@ def _read(
         _diagnosis(folder, command) if ending == "failed" else None,
         _last_lines(folder),
         removed,
+        gpu_use([row.machine for row in rows]),
     )
+
+
+def gpu_use(machine: Sequence[Mapping[str, float]]) -> list[GpuUse]:
+    found = []
+    totals = {k: v for values in machine for k, v in values.items() if k.endswith("_total_bytes")}
+    for index in range(sum(name.startswith("gpu") for name in totals)):
+        used = [int(v[f"gpu{index}_used_bytes"]) for v in machine if f"gpu{index}_used_bytes" in v]
+        total = int(totals.get(f"gpu{index}_total_bytes", 0))
+        if used and total:
+            found.append(GpuUse(index, used[0], max(used), total))
+    return found
 
 
 def _diagnosis(folder: RunFolder, command: Sequence[str]) -> dict[str, Any]:
