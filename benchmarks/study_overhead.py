@@ -98,6 +98,8 @@ def main() -> int:
     median = statistics.median(costs)
     print(f"cells that wait {options.seconds:g} s: {median:.3f} s more per cell", end="")
     print(f" ({min(costs):.3f} to {max(costs):.3f}, {len(costs)} pairs of {options.cells} cells)")
+    cpu = statistics.median((s[1] - b[1]) / options.cells for b, s in found)
+    print(f"  of it CPU time: {cpu:.3f} s")
     is_good = median < 1.0
     if options.training_pairs:
         train = [sys.executable, "-m", "lowlight", "train", "--out", "run", "--seed", "{seed}"]

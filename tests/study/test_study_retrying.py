@@ -52,6 +52,12 @@ def test_a_kill_for_memory_needs_a_remedy_but_a_bare_sigkill_does_not() -> None:
         assert decision(bare, tried=tried).retries and decision(bare, tried=tried).changes == ()
 
 
+def test_a_recorded_crash_of_a_worker_is_tried_again_whatever_the_text_says() -> None:
+    unsure = ended("bad-config", 0.36, kind="exit", signal=None)
+    assert not decision(unsure).retries
+    assert decision(replace(unsure, in_worker=True)).retries
+
+
 def test_who_was_told_to_end_goes_on_and_a_lost_record_is_made_again() -> None:
     told = Ended("signal", "SIGTERM", was_told_to_end=True)
     assert decision(told).retries and "SIGTERM came from outside" in decision(told).why

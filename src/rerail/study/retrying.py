@@ -120,6 +120,8 @@ def _chance(ended: Ended) -> str | None:
         return "it may not come back" if ended.cause in OF_CHANCE else None
     if ended.signal in FROM_OUTSIDE:
         return f"{ended.signal} came from outside"
+    if ended.in_worker:
+        return "a DataLoader worker crashed, which may not come back"
     return "it may not hang again" if ended.kind == "hang" else None
 
 
