@@ -57,6 +57,8 @@ def of_run(*observations: Observation, outcome: Outcome = DIED) -> Diagnosis:
         ("Error while creating shared memory segment /dev/shm/nccl-a (size 9)", "shm-exhausted"),
         ("slurmstepd: error: *** STEP 1.0 ON n CANCELLED AT x DUE TO TIME LIMIT ***\n"
          "SignalException: Process 4 got signal: 15", "scheduler-stopped"),
+        ("./all.sh: line 9: 41 Segmentation fault      (core dumped) python train.py --cell 2\n"
+         "mv: cannot stat 'weights/*': No such file or directory\ncell 3\n", "native-segfault"),
     ],
 )  # fmt: skip
 def test_the_cause_beats_its_echo(text: str, cause: str) -> None:

@@ -55,4 +55,6 @@ def _total(case: Case, named: dict[str, Case]) -> float:
 def _explains(case: Case, other: Case) -> bool:
     if other.cause.id in case.cause.outranks:
         return True
+    if case.cause.id in other.cause.outranks:
+        return False
     return other.cause.is_residual and not case.cause.is_residual

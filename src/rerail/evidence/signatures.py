@@ -108,7 +108,8 @@ def _on_text(cause: str, signature: Signature, text: _Text) -> Iterator[Signatur
         if match.start() in seen:
             continue
         seen.add(match.start())
-        line = text.line_at(match.start())
+        # A pattern may begin with the end of the line before.
+        line = text.line_at(match.start() + match.group().startswith("\n"))
         if signature.unless and _compiled(signature.unless).search(line.text):
             continue
         yield _made(cause, signature, match, line)
