@@ -109,6 +109,15 @@ def test_over_its_time_a_cell_is_stopped(capsys: pytest.CaptureFixture[str]) -> 
     assert cell["state"] == "failed" and "time limit" in cell["failure"]
 
 
+def test_over_its_memory_a_cell_is_stopped(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("s.toml").write_text(STUDY + '\n[limits]\nmemory = "200MiB"\n')
+    fault("lr=0.2", "grow")
+    assert main(["study", "s.toml", "--json", "--quiet"]) == 1
+    first, second = json.loads(capsys.readouterr().out)["cells"]
+    assert first["state"] == "done" and second["state"] == "failed"
+    assert "its limit is 200 MiB" in second["failure"]
+
+
 def test_finished_cells_are_not_run_again_nor_overwritten(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -43,6 +43,10 @@ def suffer(fault: str) -> None:
         Path("weights").mkdir(exist_ok=True)
         Path("weights/final.npz").write_bytes(b"PK\x03\x04half")
         sys.exit(0)
+    elif fault == "grow":
+        kept = bytearray(os.urandom(1 << 20) * 400)
+        time.sleep(3600)
+        print(len(kept))
     elif fault == "hang":
         time.sleep(3600)
 

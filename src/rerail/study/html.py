@@ -84,24 +84,31 @@ def _plots(table: StudyTable, metric: str) -> dict[str, Any]:
         "cells": svg.dots(f"{metric} of every configuration", points),
         "mains": _main_plots(metric, found) if found else [],
         "interactions": _interaction_plots(metric, found) if found else [],
-        "words": list(_words(found)) if found else [],
+        "words": _words(found) if found else [],
     }
 
 
 def _words(found: Effects) -> list[str]:
-    return [line.strip() for line in terminal.effect_words(found)]
+    """The terminal's lines, with what hangs below a line joined to it."""
+    joined: list[str] = []
+    for line in terminal.effect_words(found):
+        if line.startswith("    ") and joined:
+            joined[-1] += f" ({line.strip()})"
+        else:
+            joined.append(line.strip())
+    return joined
 
 
-def _main_plots(metric: str, found: Effects) -> list[str]:
+def _main_plots(metric: str, found: Effects) -> list[tuple[str, str]]:
     plots = []
     for main in found.mains:
-        points = tuple(svg.Point(text_of(v), s.mean, s.spread) for v, s in main.levels)
+        points = tuple(svg.Point(text_of(value), level.mean) for value, level in main.levels)
         title = f"{metric} by {label_of(main.axis)}"
         plots.append((title, svg.lines(title, [svg.Line("", points)])))
-    return [plot for _, plot in plots]
+    return plots
 
 
-def _interaction_plots(metric: str, found: Effects) -> list[str]:
+def _interaction_plots(metric: str, found: Effects) -> list[tuple[str, str]]:
     plots = []
     for each in found.interactions:
         firsts = list(dict.fromkeys(pair[0] for pair in each.means))
@@ -114,7 +121,8 @@ def _interaction_plots(metric: str, found: Effects) -> list[str]:
             for second in seconds
         ]
         names = " and ".join(label_of(axis) for axis in each.axes)
-        plots.append(svg.lines(f"{metric} by {names}", lines))
+        title = f"{metric} by {names}"
+        plots.append((title, svg.lines(title, lines)))
     return plots
 
 

@@ -14,6 +14,7 @@ from html import escape
 WIDTH = 640
 _LEFT, _RIGHT, _TOP, _ROW = 210, 24, 12, 22
 _PLOT_HEIGHT = 190
+_LINES_WIDTH, _LINES_LEFT, _LINES_RIGHT = 460, 64, 120  # on the right the lines are named
 
 
 @dataclass(frozen=True)
@@ -73,11 +74,12 @@ def lines(title: str, lines: Sequence[Line]) -> str:
     low, high = _range(everything)
     levels = [point.label for point in lines[0].points]
     height = _PLOT_HEIGHT + 46
-    out = [_open(title, height)]
+    out = [_open(title, height, _LINES_WIDTH)]
     for value in _ticks(low, high):
         y = _up(value, low, high)
-        out.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{WIDTH - _RIGHT}"/>')
-        out.append(f'<text class="label" x="{_LEFT - 10}" y="{y + 4:.1f}">{value:.4g}</text>')
+        end = _LINES_WIDTH - _LINES_RIGHT
+        out.append(f'<path class="grid" d="M{_LINES_LEFT} {y:.1f}H{end}"/>')
+        out.append(f'<text class="label" x="{_LINES_LEFT - 8}" y="{y + 4:.1f}">{value:.4g}</text>')
     for at, level in enumerate(levels):
         x = _column(at, len(levels))
         out.append(f'<text class="middle" x="{x:.1f}" y="{_PLOT_HEIGHT + 30}">{_cut(level)}</text>')
@@ -132,9 +134,9 @@ def _line(line: Line, tone: int, low: float, high: float) -> list[str]:
     return out
 
 
-def _open(title: str, height: float) -> str:
+def _open(title: str, height: float, width: int = WIDTH) -> str:
     return (
-        f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img" aria-label="{escape(title)}"'
+        f'<svg viewBox="0 0 {width} {height:.0f}" role="img" aria-label="{escape(title)}"'
         ' xmlns="http://www.w3.org/2000/svg">'
     )
 
@@ -175,8 +177,8 @@ def _up(value: float, low: float, high: float) -> float:
 
 
 def _column(at: int, count: int) -> float:
-    room = WIDTH - _LEFT - _RIGHT - 90  # what is right of the last column names the lines
-    return _LEFT + 40 + (room * at / (count - 1) if count > 1 else room / 2)
+    room = _LINES_WIDTH - _LINES_LEFT - _LINES_RIGHT - 40
+    return _LINES_LEFT + 20 + (room * at / (count - 1) if count > 1 else room / 2)
 
 
 def _cut(text: str, most: int = 34) -> str:
