@@ -57,9 +57,9 @@ def configurations(data: Path) -> Iterator[Configuration]:
     """Held out: conv, transformer, recurrent, two towers; both optimizers; mapped and loaded."""
     grid = [
         # model, width, optimizer, batch size, workers, mapped
-        ("resnet", 20, "sgd", 24, 0, False),
-        ("resnet", 24, "adamw", 56, 0, False),
-        ("resnet", 28, "adamw", 40, 2, False),
+        ("resnet", 18, "sgd", 20, 0, False),
+        ("resnet", 22, "adamw", 44, 0, False),
+        ("resnet", 26, "adamw", 36, 2, False),
         ("resnet", 32, "sgd", 64, 0, True),
         ("resnet", 24, "adamw", 48, 1, True),
         ("resnet", 48, "adamw", 16, 0, False),

@@ -127,7 +127,7 @@ def test_mapped_data_is_counted_whole_and_once() -> None:
     still = Still(processes, {1: [mapping], 2: [mapping]})
     once, touched = counted_once(still.processes, still.mappings)
     assert (once, touched) == ((300 + 50 + 100) * MIB, 100 * MIB)
-    found = predict(Rehearsal(("python",), "steps", 1.0, [], still))
+    found = predict(Rehearsal(("python",), "steps", 1.0, [report(9, 0, [0])], still))
     assert found.mapped_bytes == 1000 * MIB
     assert found.held_bytes == 350 * MIB
 

@@ -94,9 +94,9 @@ def test_a_command_that_does_not_exist_says_so(tmp_path: Path) -> None:
 
 
 def test_a_program_that_does_no_steps_is_measured_to_its_end(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "print('hello')"]
+    command = [sys.executable, "-c", "import time; x = b'1' * (80 << 20); time.sleep(0.5)"]
     found = rehearse(command, tmp_path, dict(os.environ), most_seconds=300)
-    assert found.ending == "finished"
+    assert found.ending == "finished" and predict(found).peak_bytes > 80 * MIB
     plan = plan_of(found, {"memory": {"available_bytes": 1 << 34, "total_bytes": 1 << 34}})
     assert plan.fits and plan.findings()[0].level == "fine"
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rerail.investigation.changes import parse_change
 from rerail.preflight.audit import audit
 from rerail.preflight.finding import Finding, by_gravity
 from rerail.preflight.first_steps import find_in_first_steps
@@ -55,6 +56,8 @@ def check(
     say: Progress = lambda text: None,
 ) -> Check:
     """`runs`: also a dry run of the command; only where a Python was found behind it."""
+    for text in what_ifs:
+        parse_change(text)  # before anything is run for it
     found = audit(command, cwd, environ)
     result = Check(tuple(command), list(found.findings))
     if not command or not runs:
@@ -64,9 +67,11 @@ def check(
     around = found.target.surroundings
     new = find_in_first_steps(rehearsal, around)
     if rehearsal.ending != "failed":
-        result.plan = plan_of(rehearsal, around)
-        new += result.plan.findings()
-        for text in what_ifs:
+        plan = plan_of(rehearsal, around)
+        if plan.peak_bytes:  # else it was over before anybody could look
+            result.plan = plan
+            new += plan.findings()
+        for text in what_ifs if result.plan else ():
             say(f"dry runs for {text} ...")
             result.what_ifs.append(
                 what_if(
@@ -74,7 +79,7 @@ def check(
                     command,
                     cwd,
                     environ,
-                    result.plan,
+                    plan,
                     steps=steps,
                     most_seconds=most_seconds,
                 )

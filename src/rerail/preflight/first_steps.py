@@ -47,7 +47,8 @@ def _how_it_went(rehearsal: Rehearsal) -> Finding:
         return Finding(
             "python-exception",
             "fine",
-            f"Dry run: the program ran to its end in {seconds}, without an optimizer step to count",
+            f"Dry run: the program ran to its end in {seconds}, with"
+            f" {counted(rehearsal.steps, 'optimizer step')}",
         )
     if rehearsal.ending == "write":
         what = rehearsal.reports[0].detail

@@ -16,7 +16,7 @@ from rerail.preflight.rehearsal import Rehearsal, Report
 # Heaps fray: two runs of one program differ by some blocks that were not given back, and later
 # steps and the first validation add some. The more steps were seen, the less is still to come; and
 # where the steps have added little, little can fray.
-_FRAY_SHARE, _FRAY_OF_FIRST_STEPS = 0.035, 0.08  # of the peak; the second divided by the steps
+_FRAY_SHARE, _FRAY_OF_FIRST_STEPS = 0.02, 0.08  # of the peak; the second divided by the steps
 _MOST_FRAY_SHARE = 0.3  # of what the steps have added
 _WORKER_SHARE = 0.05  # of what is a loader worker's own
 _UNCERTAIN_SHARE = 0.03
@@ -28,7 +28,6 @@ class Prediction:
     peak_bytes: int
     peak_rss_bytes: int
     mapped_bytes: int  # of peak_bytes: pages of data files, which the kernel can take back
-    growth_bytes_per_step: int
     low_bytes: int
     high_bytes: int
 
@@ -39,6 +38,8 @@ class Prediction:
 
 
 def predict(rehearsal: Rehearsal) -> Prediction:
+    if not rehearsal.reports or not rehearsal.still.processes:
+        return _as_seen(rehearsal)
     by_pid = {process.pid: process for process in rehearsal.still.processes}
     still = rehearsal.still
     once, mapped_now = counted_once(still.processes, still.mappings)
@@ -68,10 +69,18 @@ def predict(rehearsal: Rehearsal) -> Prediction:
         once,
         added,
         mapped_then,
-        0,
         int(once - uncertain),
         int(once + uncertain),
     )
+
+
+def _as_seen(rehearsal: Rehearsal) -> Prediction:
+    """No steps to reckon from, or a run that is over: what was seen is what there is."""
+    once, mapped = counted_once(rehearsal.still.processes, rehearsal.still.mappings)
+    peaks = sum(report.peak() for report in rehearsal.reports)
+    once = max(once, peaks, rehearsal.sampled_peak_bytes)
+    uncertain = int(_UNCERTAIN_SHARE * once)
+    return Prediction(once, once, mapped, once - uncertain, once + uncertain)
 
 
 def step_peaks(report: Report) -> list[int]:

@@ -193,7 +193,7 @@ def _watch(running: LocalTask, work: Path, deadline: float) -> tuple[list[Report
     """Until somebody reports, the command ends, or time is up; then measure."""
     folder = work / "reports"
     while not running.is_over() and time.monotonic() < deadline:
-        if any(folder.glob("*.json")):
+        if any(report.reason != "finished" for report in _reports(folder)):
             _wait_for_others(running, folder)
             still = _when_settled(running)
             return _reports(folder), still
@@ -311,8 +311,9 @@ def _read(
 ) -> Rehearsal:
     outcome = folder.info().outcome
     ending: Ending = "time"
-    if reports:
-        ending = "write" if all(report.reason == "write" for report in reports) else "steps"
+    stopped = [report.reason for report in reports if report.reason != "finished"]
+    if stopped:
+        ending = "write" if set(stopped) == {"write"} else "steps"
     elif is_over:
         is_well = outcome is not None and outcome.kind == "ok"
         ending = "finished" if is_well else "failed"

@@ -39,6 +39,9 @@ def start():
     sys.addaudithook(_on_audit)
     sys.meta_path.insert(0, _Finder())
     os.register_at_fork(after_in_child=_forget)
+    import atexit
+
+    atexit.register(_report_end)
 
 
 def _forget():
@@ -157,8 +160,7 @@ def _add(sizes, tensor):
             pass  # sparse, or without storage
 
 
-def _wait_for_the_end(reason, detail=""):
-    """Say what was seen, then stand still: the one who watches measures, and gives the word."""
+def _report(reason, detail=""):
     path = "%s/%d.json" % (_settings["folder"], os.getpid())
     report = {
         "pid": os.getpid(),
@@ -172,6 +174,21 @@ def _wait_for_the_end(reason, detail=""):
     with _open(path + ".part", "w") as file:
         json.dump(report, file)
     os.rename(path + ".part", path)
+
+
+def _report_end():
+    """A program that is over before its last step of the dry run."""
+    try:
+        if _steps:
+            _mark("end")
+            _report("finished")
+    except Exception:
+        pass
+
+
+def _wait_for_the_end(reason, detail=""):
+    """Say what was seen, then stand still: the one who watches measures, and gives the word."""
+    _report(reason, detail)
     end = _settings["folder"] + "/end"
     deadline = time.monotonic() + _GIVE_UP_SECONDS
     while not os.path.exists(end) and time.monotonic() < deadline:
