@@ -33,7 +33,10 @@ WARM_UP_BLOCKS = 2
 class Training:
     """One training that runs a block at a time, with everything that watches it."""
 
-    def __init__(self, prefix: list[str], arguments: list[str], scratch: Path) -> None:
+    def __init__(
+        self, prefix: list[str], arguments: list[str], scratch: Path, core: int | None
+    ) -> None:
+        self.core = core  # the same for both, or one could have the quieter one
         self.main: psutil.Process | None = None  # known after the first block
         self.problems = scratch / "problems.txt"
         with self.problems.open("wb") as errors:
@@ -51,7 +54,10 @@ class Training:
             process.resume()
         before = self._cpu_seconds()
         told = self._go_on()
-        self.main = psutil.Process(int(told["pid"]))
+        if self.main is None:
+            self.main = psutil.Process(int(told["pid"]))
+            if self.core is not None:
+                self.main.cpu_affinity([self.core])
         after = self._cpu_seconds()
         for process in self._others():
             process.suspend()
@@ -103,8 +109,9 @@ class Training:
 def both(
     prefix: list[str], arguments: list[str], scratch: Path
 ) -> Iterator[tuple[Training, Training]]:
-    bare = Training([sys.executable], arguments, scratch)
-    tool = Training(prefix, arguments, scratch)
+    core = None if "--workers" in arguments else max(os.sched_getaffinity(0))
+    bare = Training([sys.executable], arguments, scratch, core)
+    tool = Training(prefix, arguments, scratch, core)
     try:
         yield bare, tool
     finally:

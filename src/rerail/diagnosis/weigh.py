@@ -84,11 +84,25 @@ def weigh(evidence: Evidence, catalogue: Catalogue) -> dict[str, Case]:
 
 # How things stood. Of a run that ended well they explain nothing: two OpenMP runtimes may be loaded
 # and only one be used.
-_CIRCUMSTANCES = frozenset(
-    """openmp-runtimes blas-libraries cuda-libraries memory-growth memory-near-limit fds-near-limit
-    threads-near-limit shm-near-limit disk-near-limit address-space-limit stall progress history
-    loader accumulation file-loaded missing""".split()
-)
+_CIRCUMSTANCES = {
+    "openmp-runtimes",
+    "blas-libraries",
+    "cuda-libraries",
+    "memory-growth",
+    "memory-near-limit",
+    "fds-near-limit",
+    "threads-near-limit",
+    "shm-near-limit",
+    "disk-near-limit",
+    "address-space-limit",
+    "stall",
+    "progress",
+    "history",
+    "loader",
+    "accumulation",
+    "file-loaded",
+    "missing",
+}
 
 
 def _tells_of_an_event(case: Case) -> bool:

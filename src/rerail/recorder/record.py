@@ -121,7 +121,9 @@ class _Run:
         self._tree.add_root(pid, self._command, started_t)
         self._news.follow_tree()
         self._writer.update_info(root_pid=pid)
-        self._senses.collect_surroundings(self._command, self._cwd, self._options.environ, added)
+        self._senses.collect_surroundings(
+            self._command, self._cwd, self._options.environ, added, self._options.foresee
+        )
         return pid
 
     def _inject(self) -> dict[str, str]:

@@ -70,6 +70,7 @@ class Senses:
         cwd: Path,
         environ: Mapping[str, str],
         added: Mapping[str, str],
+        foresee: Callable[[dict[str, Any]], list[dict[str, Any]]] | None = None,
     ) -> None:
         """In a child: it asks git and the target's interpreter, which takes its time."""
 
@@ -78,6 +79,8 @@ class Senses:
 
             found = surroundings.collect(list(command), cwd, dict(environ), dict(added))
             self._writer.write_json("surroundings.json", found)
+            if foresee is not None and (warnings := foresee(found)):
+                self._writer.write_json("surroundings.json", {**found, "warnings": warnings})
 
         errand = self._try(
             "surroundings",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +40,7 @@ class Snapshot:
     recent: Sequence[VitalsRow] = ()  # 10 Hz
     printed: Sequence[bytes] = ()
     events: Sequence[Event] = ()  # stalls and what is missing
+    surroundings: Mapping[str, Any] = field(default_factory=dict)
     diagnosis: dict[str, Any] = field(default_factory=dict)
 
 
@@ -76,6 +77,7 @@ class Standing:
     leading_cause: str | None
     leading_probability: float | None
     missing: list[str]
+    warnings: list[str]  # what boded ill at the start
 
 
 def take_snapshot(folder: RunFolder) -> Snapshot:
@@ -92,6 +94,7 @@ def take_snapshot(folder: RunFolder) -> Snapshot:
         printed=[line.text for line in folder.output().tail(OUTPUT_LINES)],
         events=[event for event in folder.events() if event.kind in wanted],
         diagnosis=_diagnosis(folder),
+        surroundings=folder.surroundings(),
     )
 
 
@@ -123,6 +126,10 @@ def build(snapshot: Snapshot) -> Standing:
             f"{event.data.get('what')}: {event.data.get('why')}"
             for event in snapshot.events
             if event.kind == "missing"
+        ],
+        warnings=[
+            f"{warning.get('title')} ({warning.get('level')})"
+            for warning in snapshot.surroundings.get("warnings", ())
         ],
     )
 
