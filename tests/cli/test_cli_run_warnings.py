@@ -28,5 +28,5 @@ def test_a_variable_that_hides_a_fault_is_in_the_record(tmp_path: Path) -> None:
     )
 
     assert ran.returncode == 3
-    (warning,) = json.loads(shown.stdout)["warnings"]
-    assert "KMP_DUPLICATE_LIB_OK" in warning
+    # The machine may give cause for others.
+    assert "KMP_DUPLICATE_LIB_OK" in " ".join(json.loads(shown.stdout)["warnings"])
