@@ -11,16 +11,17 @@ help:  ## what can be made
 
 setup: $(STAMP)  ## create .venv with rerail, the test tools and a CPU torch
 
-$(STAMP): pyproject.toml workloads/twotower/pyproject.toml scripts/system-packages
+$(STAMP): pyproject.toml $(wildcard workloads/*/pyproject.toml) scripts/system-packages
 	scripts/system-packages
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --group training --group test --group lint
 	$(BIN)/python -m pip install --quiet --editable '.[stacks]'
-	$(BIN)/python -m pip install --quiet --editable 'workloads/twotower[text,faiss]'
+	$(BIN)/python -m pip install --quiet --editable 'workloads/twotower[text,faiss]' \
+	  --editable workloads/lowlight
 	touch $@
 
-demo: setup  ## a training dies, rerail says why and writes the report
+demo: setup  ## a training dies; rerail says why, proves it, and brings it back
 	scripts/demo
 
 test: setup  ## all tests that take seconds, in parallel
