@@ -7,11 +7,15 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rerail import cli
+
+Answer = Callable[..., tuple[int, dict[str, Any]]]
 DIES = str(Path(__file__).parent.parent / "programs" / "isolate_dies.py")
 
 
@@ -27,13 +31,27 @@ def isolate(
     )
 
 
-def answer(home: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
-    done = isolate(home, "--json", "--max-trials", "40", *arguments)
-    assert done.returncode in (0, 1), done.stderr
-    return done.returncode, json.loads(done.stdout)
+@pytest.fixture
+def answer(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Answer:
+    """In this process: what it starts are the trials."""
+
+    def ask(home: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
+        monkeypatch.chdir(home.parent)
+        before = signal.getsignal(signal.SIGTERM)
+        status = cli.main(
+            ["isolate", "--home", str(home), "--json", "--max-trials", "40", *arguments]
+        )
+        signal.signal(signal.SIGTERM, before)
+        said = capsys.readouterr()
+        assert status in (0, 1), said.err
+        return status, json.loads(said.out)
+
+    return ask
 
 
-def test_the_change_that_removes_the_failure_is_confirmed_and_kept(tmp_path: Path) -> None:
+def test_the_change_that_removes_the_failure_is_confirmed_and_kept(
+    tmp_path: Path, answer: Answer
+) -> None:
     home = tmp_path / "home"
     tries = ["--try", "--mode good", "--try", "--colour blue", "--try", "GOOD=1"]
     status, document = answer(home, *tries, "--", sys.executable, DIES)
@@ -56,7 +74,7 @@ def test_the_change_that_removes_the_failure_is_confirmed_and_kept(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_two_changes_that_are_needed_together(tmp_path: Path) -> None:
+def test_two_changes_that_are_needed_together(tmp_path: Path, answer: Answer) -> None:
     command = [sys.executable, DIES, "--lives-with", "both"]
     tries = ["--try", "--mode good", "--try", "--colour blue", "--try", "GOOD=1"]
     _, document = answer(tmp_path / "home", *tries, "--", *command)
@@ -64,7 +82,7 @@ def test_two_changes_that_are_needed_together(tmp_path: Path) -> None:
     assert sorted(document["changes"]) == ["--mode good", "GOOD=1"]
 
 
-def test_none_of_these(tmp_path: Path) -> None:
+def test_none_of_these(tmp_path: Path, answer: Answer) -> None:
     command = [sys.executable, DIES, "--lives-with", "nothing"]
     status, document = answer(
         tmp_path / "home", "--try", "--mode good", "--try", "--colour blue", "--", *command
@@ -84,7 +102,7 @@ def test_a_failure_that_never_comes_is_not_reproduced(tmp_path: Path) -> None:
 
 
 def test_values_of_one_thing_are_tried_apart_and_what_is_refused_is_left_out(
-    tmp_path: Path,
+    tmp_path: Path, answer: Answer
 ) -> None:
     tries = ["--mode strange", "--mode good", "--no-such-option 1", "--colour red"]
     command = [sys.executable, DIES, "--colour", "red"]
@@ -97,7 +115,7 @@ def test_values_of_one_thing_are_tried_apart_and_what_is_refused_is_left_out(
     assert "already" in left_out["--colour red"]
 
 
-def test_a_death_inside_a_wrapper_that_ends_well_counts(tmp_path: Path) -> None:
+def test_a_death_inside_a_wrapper_that_ends_well_counts(tmp_path: Path, answer: Answer) -> None:
     script = f"{sys.executable} {DIES} --mode bad; true"
     _, document = answer(
         tmp_path / "home", "--try", "--mode good", "--try", "UNRELATED=1", "--", "sh", "-c", script
@@ -118,13 +136,17 @@ def test_a_death_inside_a_wrapper_that_ends_well_counts(tmp_path: Path) -> None:
         (["--jobs", "5000", "--", "true"], "processors"),
     ],
 )
-def test_wrong_usage_is_a_sentence(tmp_path: Path, arguments: list[str], words: str) -> None:
-    done = isolate(tmp_path / "home", *arguments)
-    assert done.returncode == 2
-    assert words in done.stderr and "Traceback" not in done.stderr
+def test_wrong_usage_is_a_sentence(
+    tmp_path: Path, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["isolate", "--home", str(tmp_path / "home"), *arguments]) == 2
+    said = capsys.readouterr().err
+    assert words in said and "Traceback" not in said
 
 
-def test_ctrl_c_keeps_everything_and_the_same_command_goes_on(tmp_path: Path) -> None:
+def test_ctrl_c_keeps_everything_and_the_same_command_goes_on(
+    tmp_path: Path, answer: Answer
+) -> None:
     home = tmp_path / "home"
     arguments = ["--try", "--mode good", "--try", "--colour blue", "--", sys.executable, DIES]
     process = subprocess.Popen(
@@ -148,7 +170,8 @@ def test_ctrl_c_keeps_everything_and_the_same_command_goes_on(tmp_path: Path) ->
     assert after["trials"][:2] == document["trials"][:2]
 
 
-def test_runs_on_record_count_as_seen(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_runs_on_record_count_as_seen(tmp_path: Path, answer: Answer) -> None:
     home = tmp_path / "home"
     subprocess.run(
         [sys.executable, "-m", "rerail", "run", "--home", str(home), "--", sys.executable, DIES],
@@ -169,7 +192,7 @@ def test_the_list_names_what_applies(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_change_under_which_it_hangs_is_not_a_cure(tmp_path: Path) -> None:
+def test_a_change_under_which_it_hangs_is_not_a_cure(tmp_path: Path, answer: Answer) -> None:
     tries = ["--try", "--mode stuck", "--try", "--colour blue"]
     command = [sys.executable, DIES, "--works", "--until-seconds", "2.5"]
     status, document = answer(tmp_path / "home", "--stall", "5", *tries, "--", *command)
@@ -180,13 +203,13 @@ def test_a_change_under_which_it_hangs_is_not_a_cure(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
-def test_trials_at_once(tmp_path: Path) -> None:
+def test_trials_at_once(tmp_path: Path, answer: Answer) -> None:
     tries = ["--try", "--mode good", "--try", "--colour blue", "--try", "GOOD=1"]
     status, document = answer(tmp_path / "home", "--jobs", "2", *tries, "--", sys.executable, DIES)
     assert status == 0 and document["changes"] == ["--mode good"]
 
 
-def test_the_reproducer_is_the_smallest_command_and_fails(tmp_path: Path) -> None:
+def test_the_reproducer_is_the_smallest_command_and_fails(tmp_path: Path, answer: Answer) -> None:
     folder = tmp_path / "reproducer"
     command = [sys.executable, DIES, "--lives-with", "variable", "--colour", "green"]
     _, document = answer(
