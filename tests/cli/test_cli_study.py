@@ -131,6 +131,21 @@ def test_finished_cells_are_not_run_again_nor_overwritten(
     assert "something else of 2 finished cells" in capsys.readouterr().err
 
 
+def test_an_unfinished_cell_whose_command_changed_begins_anew(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    resume = '\n[resume]\ncheckpoint = "weights/checkpoint.json"\n'
+    fault("lr=0.1", "raise")
+    Path("s.toml").write_text(STUDY + resume)
+    assert main(["study", "s.toml", "--quiet", "--only", "lr=0.1"]) == 1
+    Path("s.toml").write_text(STUDY.replace("--faults", "--steps 10 --faults") + resume)
+    assert main(["study", "s.toml", "--quiet", "--again"]) == 0
+    capsys.readouterr()
+    assert main(["study", "status", "--json", "s.toml"]) == 0
+    first = json.loads(capsys.readouterr().out)["cells"][0]
+    assert [a["resumed_from"] for a in first["attempts"]] == ["", ""]
+
+
 def test_results_of_somebody_else_stop_the_study(capsys: pytest.CaptureFixture[str]) -> None:
     foreign = Path("s.study/results/lr=0.2")
     foreign.mkdir(parents=True)

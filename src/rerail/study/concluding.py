@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rerail.errors import RerailError
 from rerail.investigation.profile import Profile, read_profile
 from rerail.recorder.launch import CommandNotStarted, find_program
 from rerail.store import RunFolder
@@ -22,7 +23,7 @@ from rerail.study.retrying import Decision, Setting, decide
 from rerail.study.session import Session
 from rerail.study.state import CellState
 
-STRAGGLER_SECONDS = 10.0  # for processes that a cell leaves behind when it ends well
+STRAGGLER_SECONDS = 5.0  # for processes that a cell leaves behind when it ends
 
 
 def conclude(
@@ -34,9 +35,7 @@ def conclude(
 ) -> None:
     """`stopped`: why the study itself ended it; `problem`: why there is no record."""
     cell, study = state.cell, session.study
-    outcome = folder.info().outcome if folder is not None else None
-    is_well = outcome is not None and outcome.kind == "ok" and not stopped
-    patience = STRAGGLER_SECONDS if is_well else 0.0
+    patience = 0.0 if folder is None or stopped else STRAGGLER_SECONDS
     if not leftovers.wait_for_stragglers(study.folder, cell.name, patience):
         count = leftovers.end_leftovers(study.folder, cell.name)
         session.watcher.cell(cell.name, f"left {count} processes behind: ended")
@@ -124,6 +123,13 @@ def _verdict(
 ) -> Verdict:
     if folder is None:
         return _without_record(session, state, problem)
+    try:
+        return _from_record(session, state, folder, stopped)
+    except RerailError as error:
+        return session.examiner.lost(f"its record cannot be read: {error.message}")
+
+
+def _from_record(session: Session, state: CellState, folder: RunFolder, stopped: str) -> Verdict:
     if stopped:
         return session.examiner.stopped(folder, stopped)
     outcome = folder.info().outcome
@@ -154,7 +160,7 @@ def _decide(
         last.changes,
         state.cell.command,
         {**session.environ, **state.cell.environment},
-        read_profile(folder) if folder is not None else Profile(),
+        Profile() if folder is None or verdict.ended.is_lost else read_profile(folder),
     )
     worker = session.examiner.candidate("worker-crashed") if verdict.ended.in_worker else None
     return decide(verdict.ended, tried, session.study.limits.retries, setting, worker)

@@ -25,6 +25,7 @@ from rerail.scheduling import NotEnoughMemory, RunningTask, Scheduler, Task, ope
 from rerail.store import RunFolder
 from rerail.study import leftovers, needs, starting, usage, workspace
 from rerail.study.concluding import conclude
+from rerail.study.journal import StudyNotWritable
 from rerail.study.session import Session
 from rerail.study.state import CellState
 
@@ -138,7 +139,7 @@ class StudyRun:
     def _start(self, state: CellState, scheduler: Scheduler) -> None:
         cell, last = state.cell, state.last
         number = len(state.attempts) + 1
-        checkpoint = workspace.prepare(self.study, cell, number)
+        checkpoint = self._prepare(state, number)
         changes = last.next_changes if last else ()
         words, environ = self._command(state, changes, checkpoint)
         label = f"study {self.study.name} {cell.name} {number} {os.urandom(3).hex()}"
@@ -167,6 +168,16 @@ class StudyRun:
         how = f", attempt {number}" if number > 1 else ""
         how += f", from {resumed}" if resumed else ""
         self.session.watcher.cell(cell.name, f"started{how}")
+
+    def _prepare(self, state: CellState, number: int) -> Path | None:
+        is_same = state.last is None or state.last.key == state.cell.key
+        try:
+            return workspace.prepare(self.study, state.cell, number, can_resume=is_same)
+        except OSError as error:
+            raise StudyNotWritable(
+                f"cannot make the folder of {state.cell.name}: {error}",
+                "Make room and start the study again: it goes on where it stopped.",
+            ) from None
 
     def _command(
         self, state: CellState, changes: Sequence[str], checkpoint: Path | None

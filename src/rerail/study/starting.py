@@ -67,8 +67,13 @@ def _settle(session: Session, state: CellState, ended: RunFolder | None) -> None
     target = workspace.result_folder(session.study, state.cell)
     if target.exists():
         _recover(session, state)
-    elif state.last is not None and state.last.verdict == "ok" and state.state == "waiting":
+    elif state.state == "waiting" and _has_ended_well(state):
         _collect_again(session, state)
+
+
+def _has_ended_well(state: CellState) -> bool:
+    last = state.last
+    return last is not None and last.verdict == "ok" and last.key == state.cell.key
 
 
 def _check_results(session: Session, state: CellState) -> None:

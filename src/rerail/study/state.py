@@ -22,6 +22,7 @@ class Attempt:
     number: int
     label: str
     started_unix: float
+    key: str = ""  # of the cell as the file had it then
     changes: tuple[str, ...] = ()  # the safe remedy that it was run with
     resumed_from: str = ""  # the checkpoint that it went on from
     is_over: bool = False
@@ -90,6 +91,7 @@ def apply_event(state: CellState, event: dict[str, Any]) -> None:
                 number=int(event.get("attempt", len(state.attempts) + 1)),
                 label=str(event.get("label", "")),
                 started_unix=float(event.get("unix", 0.0)),
+                key=str(event.get("key", "")),
                 changes=tuple(event.get("changes", ())),
                 resumed_from=str(event.get("resumed_from", "")),
             )

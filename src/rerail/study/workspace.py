@@ -33,10 +33,13 @@ def result_folder(study: Study, cell: Cell) -> Path:
     return study.results / cell.name
 
 
-def prepare(study: Study, cell: Cell, attempt: int) -> Path | None:
-    """Make the working folder ready; the checkpoint in it to go on from, if one is whole."""
+def prepare(study: Study, cell: Cell, attempt: int, *, can_resume: bool = True) -> Path | None:
+    """Make the working folder ready; the checkpoint in it to go on from, if one is whole.
+
+    `can_resume`: what is in it was made by the same command.
+    """
     work = work_folder(study, cell)
-    choice = _choose(study, work)
+    choice = _choose(study, work) if can_resume else Choice(None)
     checkpoint = choice.chosen.path if choice.chosen else None
     if checkpoint is None and _has_anything(work):
         target = _free_name(aside_folder(study, cell), attempt - 1)
