@@ -63,9 +63,7 @@ def why_stop(attempts: Sequence[Attempt], *, has_new_remedy: bool, restarts: int
         return None
     leading = death.leading
     if leading and leading.cause.id in SAME_EVERY_TIME and leading.probability >= _SURE:
-        return (
-            f"{leading.cause.id} comes back every time, and nothing that rerail may change cures it"
-        )
+        return f"{leading.cause.id} comes back every time, and there is no remedy to apply"
     shows_steps = any(each.death is not None and each.death.has_steps for each in attempts)
     for earlier in attempts[:-1]:
         if is_same_end(earlier, last, shows_steps=shows_steps):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -279,9 +279,12 @@ class Session:
         return self.known.model(can_repeat=bool(self.changes))
 
     def _still_possible(self, run_length: float | None) -> Needed:
-        needed = needed_for(self._model(), self.options.confidence, run_length)
+        model = self._model()
+        needed = needed_for(model, self.options.confidence, run_length)
         if not needed.is_possible:
             raise _Ended(needed.reason)
+        if model.kind == "constant-rate":
+            return replace(needed, reason=f"{needed.reason} {self.known.unit}")
         return needed
 
     def _is_decided(self) -> bool:
