@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rerail.errors import RerailError
-from rerail.preflight.check import check
+from rerail.preflight.checking import check
 from rerail.preflight.components import batch_size, split
 from rerail.preflight.memory_plan import plan_of
 from rerail.preflight.prediction import predict

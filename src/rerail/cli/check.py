@@ -16,7 +16,7 @@ from rerail.cli._options import json_option
 from rerail.errors import UsageError
 
 if TYPE_CHECKING:
-    from rerail.preflight.check import Check
+    from rerail.preflight.checking import Check
     from rerail.preflight.finding import Finding
 
 _DATA_FILES = (".npz", ".npy")
@@ -74,7 +74,7 @@ def command(
             "--what-if needs a dry run of a command",
             "As in: rerail check --what-if '--batch-size 64' -- python train.py",
         )
-    from rerail.preflight.check import check
+    from rerail.preflight.checking import check
 
     found = check(
         what,

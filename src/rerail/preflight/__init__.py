@@ -6,18 +6,30 @@ adds a dry run of a few steps, from which the memory of the whole run is planned
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rerail.preflight.audit import Audit, audit, quick
-from rerail.preflight.finding import Finding
+if TYPE_CHECKING:
+    from rerail.preflight.auditing import Audit, audit
+    from rerail.preflight.checking import Check, check
+    from rerail.preflight.finding import Finding
+    from rerail.preflight.quick_look import quick
 
-__all__ = ["Audit", "Finding", "audit", "check", "quick"]
+__all__ = ["Audit", "Check", "Finding", "audit", "check", "quick"]
+
+_WHERE = {
+    "Audit": "auditing",
+    "Check": "checking",
+    "Finding": "finding",
+    "audit": "auditing",
+    "check": "checking",
+    "quick": "quick_look",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """`check` brings the scheduler and the diagnosis with it: only for who asks."""
-    if name == "check":
-        from rerail.preflight.check import check
+    """Each is imported when asked for: `rerail run` needs `quick` alone, and soon."""
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
 
-        return check
-    raise AttributeError(name)
+    return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)

@@ -10,12 +10,14 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rerail.preflight.distributions import Distribution, normalised
+from rerail.preflight.distributions import Distribution, normalised, split_requirement
 from rerail.preflight.finding import Finding, Level
 from rerail.preflight.known import load, numbers
-from rerail.preflight.target import Target, split_requirement
+
+if TYPE_CHECKING:
+    from rerail.preflight.target import Target
 
 _MOST_LISTED = 8
 

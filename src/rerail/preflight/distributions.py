@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NATIVE = re.compile(r"\.(?:so(?:\.[\w.]+)?|dylib)$")
+_REQUIREMENT = re.compile(r"^([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*([^;]*?)\s*(?:;(.*))?$")
 _HEADER_BYTES = 256 << 10
 _RECORD_BYTES = 16 << 20
 
@@ -42,6 +43,14 @@ class Distribution:
 
 def normalised(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def split_requirement(text: str) -> tuple[str, str, str]:
+    """Name, version specifiers, marker of a Requires-Dist line."""
+    found = _REQUIREMENT.match(text.strip())
+    if found is None:
+        return "", "", ""
+    return found[1], (found[2] or "").strip("() "), (found[3] or "").strip()
 
 
 def installed(folders: Sequence[str]) -> dict[str, Distribution]:

@@ -14,7 +14,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from rerail.preflight.distributions import Distribution, installed, normalised
+from rerail.preflight.distributions import (
+    Distribution,
+    installed,
+    normalised,
+    split_requirement,
+)
 from rerail.preflight.program import Program, read_program
 from rerail.recorder import surroundings
 from rerail.recorder.interpreter import Interpreter, find_interpreter
@@ -28,7 +33,6 @@ _IMPORTS_IF_THERE = {
     "pytorch-lightning": ("torch",),
     "scikit-image": ("scipy",),
 }
-_REQUIREMENT = re.compile(r"^([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*([^;]*?)\s*(?:;(.*))?$")
 
 
 @dataclass
@@ -81,14 +85,6 @@ class Target:
     def python(self) -> tuple[int, int] | None:
         found = re.match(r"(\d+)\.(\d+)", (self.interpreter and self.interpreter.version) or "")
         return (int(found[1]), int(found[2])) if found else None
-
-
-def split_requirement(text: str) -> tuple[str, str, str]:
-    """Name, version specifiers, marker of a Requires-Dist line."""
-    found = _REQUIREMENT.match(text.strip())
-    if found is None:
-        return "", "", ""
-    return found[1], (found[2] or "").strip("() "), (found[3] or "").strip()
 
 
 def find_target(command: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> Target:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rerail.investigation.changes import parse_change
-from rerail.preflight.audit import audit
+from rerail.preflight.auditing import audit
 from rerail.preflight.finding import Finding, by_gravity
 from rerail.preflight.first_steps import find_in_first_steps
 from rerail.preflight.memory_plan import MemoryPlan, plan_of

@@ -24,7 +24,7 @@ from rerail.preflight import (
     variables,
 )
 from rerail.preflight.closure import Closure, close_over
-from rerail.preflight.finding import Finding, by_gravity, is_bad
+from rerail.preflight.finding import Finding, by_gravity
 from rerail.preflight.target import Target, find_target
 
 
@@ -74,17 +74,6 @@ def audit(command: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> Audi
     for path, why in list(closure.unreadable.items())[:3]:
         found.append(_unreadable(path, why))
     return Audit(target, by_gravity(_without_repeats(found)))
-
-
-def quick(surroundings: Mapping[str, Any]) -> list[Finding]:
-    """The free part, from the surroundings that a run records anyway: bad news only."""
-    packages = surroundings.get("packages") or {}
-    found = limits.find_limits(surroundings)
-    found += variables.find_variables(
-        surroundings.get("environment") or {}, list(packages), has_gpu=bool(surroundings.get("gpu"))
-    )
-    found += compatibility.find_in_versions(packages)
-    return by_gravity(finding for finding in found if is_bad(finding))
 
 
 def _closure(target: Target) -> Closure:
