@@ -128,8 +128,10 @@ def kept_by_later_workers(rehearsal: Rehearsal) -> int:
     workers = {process.pid for process in workers_of(rehearsal)}
     parents = {record.pid: record.parent_pid for record in rehearsal.records}
     for report in rehearsal.reports:
-        if not any(parents.get(pid) == report.pid for pid in workers):
-            continue
+        alive = sum(parents.get(pid) == report.pid for pid in workers)
+        ever = sum(parent == report.pid for parent in parents.values())
+        if not alive or ever > alive:
+            continue  # those that stand there are of a later epoch already, and measured
         box = next((box for box in rehearsal.boxes if box.pid == report.pid), None)
         if box is not None and not any(
             loader.workers and loader.start_method == "fork" and not loader.persistent
