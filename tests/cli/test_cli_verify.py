@@ -137,6 +137,7 @@ def test_ctrl_c_keeps_what_was_learnt_and_the_same_command_goes_on(tmp_path: Pat
         (["--with", "nonsense", "--", "true"], "not a change"),
         (["--with", "--mode good", "--", *DIES, "--mode", "good"], "already"),
         (["--with", "A=1", "--", "no-such-command-here"], "no-such-command-here"),
+        (["--with", "--a 1", "--with", "--a 2", "--", "true"], "values of one thing"),
         (["--", "true"], "nothing to compare with"),
         (["--budget", "soon", "--", "true"], "not a time"),
         (["--confidence", "1", "--", "true"], "confidence"),

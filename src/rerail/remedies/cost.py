@@ -59,7 +59,9 @@ class Cost:
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
-    def lines(self) -> list[str]:
+    def lines(self, *, has_steps: bool = True) -> list[str]:
+        if not has_steps:
+            return [_memory_words(self.memory)]
         return [_throughput_words(self.throughput), _memory_words(self.memory), *_loss(self.loss)]
 
 

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from rerail.errors import RerailError, UsageError
 from rerail.evidence.run_words import counted, listed, seconds_in_words
 from rerail.investigation.candidates import why_not
-from rerail.investigation.changes import parse_changes
+from rerail.investigation.changes import exclusive_groups, parse_changes
 from rerail.investigation.exposure import Distance
 from rerail.investigation.failure import Diagnostician
 from rerail.investigation.profile import Profile
@@ -90,6 +90,11 @@ class Session:
     ) -> None:
         self.command = tuple(command)
         self.changes = parse_changes(changes)
+        for group in exclusive_groups(self.changes):
+            raise UsageError(
+                f"{listed([repr(text) for text in group])} are values of one thing",
+                "A fix has one value of each: give --with once for it.",
+            )
         self.store = store
         self.options = options
         self.baseline: Baseline | None = None
@@ -320,7 +325,8 @@ class Session:
         text = f"{percent(self.options.confidence)} takes {runs}"
         text += exposure_in_words(needed.exposure, known.unit)
         seconds = known.seconds_for(needed.exposure, needed.runs)
-        text += f", about {seconds_in_words(seconds)}" if seconds is not None else ""
+        if seconds is not None and known.unit != "seconds":
+            text += f", about {seconds_in_words(seconds)}"
         self._watcher.said(f"{text}: {needed.reason}")
         if done:
             self._watcher.said(f"of which {exposure_in_words(done, known.unit)} are done")

@@ -113,7 +113,7 @@ def _summary(document: dict[str, Any], cost: Cost) -> list[str]:
             )
     lines += _before_words(document)
     if document["trials"]:
-        lines += cost.lines()
+        lines += cost.lines(has_steps=unit == "steps")
     count = counted(len(document["trials"]) + len(document["references"]), "run")
     lines.append(f"{count}, {seconds_in_words(document['seconds'])}; `rerail runs` lists them.")
     return lines

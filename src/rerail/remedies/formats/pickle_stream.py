@@ -156,7 +156,7 @@ class _Reader:
         return [None] * len(opcode.stack_after)
 
     def _note(self, module: str, attribute: str) -> Name:
-        if not all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
+        if not (module and attribute and f"{module}{attribute}".isprintable()):
             raise Torn("its pickle is damaged: it names what cannot be imported")
         name = Name(module, attribute)
         self.contents.names.add(name)
