@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     "--allow",
     "allowed",
     multiple=True,
-    type=click.Choice(["changes-results", "hides-it"]),
+    type=click.Choice(["safe", "changes-results", "hides-it"]),
     help="Also apply remedies that do this.",
 )
 @click.option(

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from rerail.catalogue import load_catalogue
-from rerail.errors import UsageError
+from rerail.errors import RerailError, UsageError
 from rerail.investigation.applies import DoesNotApply
 from rerail.investigation.profile import Profile
 from rerail.recorder import CommandNotStarted, Recording, RunOptions, record
@@ -118,6 +118,8 @@ class _Restarting:
                     following = self._follow(recording, plan)
                 except _StopAsked:
                     following = "stopped between two attempts"
+                except RerailError as error:
+                    following = error.message
                 except Exception as error:
                     # The command is over, and how it ended must not be lost to a fault of ours.
                     following = f"{type(error).__name__}: {error}"
