@@ -58,11 +58,9 @@ class Report:
     sizes: dict[str, int]
     moved: list[str]
 
-    def peak(self, steps_from: int = 0) -> int:
-        """The highest resident size since that many steps were done."""
-        return max(
-            (int(m.get("VmHWM", 0)) for m in self.marks if m["step"] >= steps_from), default=0
-        )
+    def peak(self) -> int:
+        """The highest resident size at any time."""
+        return max((int(mark.get("VmHWM", 0)) for mark in self.marks), default=0)
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ class Rehearsal:
     ending: Ending
     seconds: float
     reports: list[Report] = field(default_factory=list)
-    still: Still = field(default_factory=lambda: Still())
+    still: Still = field(default_factory=Still)
     records: list[ProcessRecord] = field(default_factory=list)
     boxes: list[BlackBox] = field(default_factory=list)
     libraries: dict[str, list[MappedLibrary]] = field(default_factory=dict)
