@@ -21,7 +21,7 @@ from rerail.recorder import CommandNotStarted, Recording, RunOptions, record
 from rerail.store.store import Store
 
 if TYPE_CHECKING:
-    from rerail.remedies.restart import Story
+    from rerail.remedies.story import Story
 
 
 @click.command(

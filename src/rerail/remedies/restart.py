@@ -15,7 +15,7 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -29,6 +29,7 @@ from rerail.remedies.choose import Choice, choose_checkpoint
 from rerail.remedies.death import Death, read_death
 from rerail.remedies.judgement import Attempt, refuses_checkpoint, why_stop
 from rerail.remedies.resume import ResumeArguments, parse_resume_arguments
+from rerail.remedies.story import Story, attempt_in_words
 from rerail.scheduling.recording_process import TaskOptions
 from rerail.store import RunFolder, Store
 
@@ -52,18 +53,6 @@ class Teller(Protocol):
 
     def ended(self, recording: Recording) -> None:
         """An attempt has ended; its diagnosis is in its folder."""
-
-
-@dataclass
-class Story:
-    """All attempts, the last one last."""
-
-    recording: Recording
-    attempts: list[Attempt] = field(default_factory=list)
-    ended_because: str = ""
-
-    def to_json(self) -> list[dict[str, Any]]:
-        return [_attempt_document(attempt) for attempt in self.attempts]
 
 
 class _StopAsked(BaseException):
@@ -347,25 +336,3 @@ def _signals_stop_the_story() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def attempt_in_words(attempt: Attempt) -> str:
-    death = attempt.death
-    began = f", from {attempt.checkpoint}" if attempt.checkpoint else ""
-    changes = [change for remedy in attempt.remedies for change in remedy.changes]
-    fix = f", with {' '.join(changes)}" if changes else ""
-    end = f"died {death.where} of {death.cause}" if death else "ended well"
-    return f"attempt {attempt.number} ({attempt.run}{began}{fix}) {end}"
-
-
-def _attempt_document(attempt: Attempt) -> dict[str, Any]:
-    death = attempt.death
-    return {
-        "attempt": attempt.number,
-        "run": attempt.run,
-        "resumed_from": str(attempt.checkpoint) if attempt.checkpoint else None,
-        "changes": [change for remedy in attempt.remedies for change in remedy.changes],
-        "outcome": death.failure.kind if death else "ok",
-        "cause": death.failure.cause if death else None,
-        "step": attempt.reckoned_step,
-    }
