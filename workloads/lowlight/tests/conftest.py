@@ -69,7 +69,7 @@ def lowlight(environment: dict[str, str], tmp_path: Path) -> Run:
             env={**environment, **more},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
             check=False,
         )
 

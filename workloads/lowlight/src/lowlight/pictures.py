@@ -71,7 +71,8 @@ def open_pictures(source: str, smallest: int) -> Split:
     root = Path(source)
     if not root.is_dir():
         raise LowlightError(
-            f"--pictures {source}: no such folder; give one, or {BUNDLED} for those of scikit-image"
+            f"--pictures {source}: no such folder.\n"
+            f"Give one, or --pictures {BUNDLED} for those of scikit-image."
         )
     usable, left_out = [], []
     for path in sorted(p for p in root.rglob("*") if p.suffix.lower() in _SUFFIXES):
