@@ -16,7 +16,7 @@ from rerail.preflight.rehearsal import Rehearsal, Report
 # Heaps fray: two runs of one program differ by some blocks that were not given back, and later
 # steps and the first validation add some. The more steps were seen, the less is still to come; and
 # where the steps have added little, little can fray.
-_FRAY_SHARE, _FRAY_OF_FIRST_STEPS = 0.02, 0.08  # of the peak; the second divided by the steps
+_FRAY_SHARE, _FRAY_OF_FIRST_STEPS = 0.02, 0.12  # of the peak; the second divided by the steps
 _MOST_FRAY_SHARE = 0.3  # of what the steps have added
 _WORKER_SHARE = 0.05  # of what is a loader worker's own
 _UNCERTAIN_SHARE = 0.03

@@ -46,7 +46,9 @@ def start():
 
 def _forget():
     """A forked child has its own memory, and no steps of its own yet."""
-    del _marks[:]
+    global _steps
+    _steps = 0
+    del _marks[:], _optimizers[:]
 
 
 # -- memory ----------------------------------------------------------------------------------------
