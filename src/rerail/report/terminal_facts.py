@@ -17,10 +17,13 @@ _SHOWN_FOLDERS = 3
 def what_was_happening(facts: dict[str, Any], outcome: dict[str, Any]) -> list[str]:
     lines = []
     progress = [
-        f"{word} {_number(facts[name])}" for name, word in _PROGRESS if facts.get(name) is not None
+        f"{word} {_number(facts[name])}{_in_optimizer_steps(facts) if word == 'step' else ''}"
+        for name, word in _PROGRESS
+        if facts.get(name) is not None
     ]
     if progress:
-        lines.append("Last seen: " + ", ".join(progress) + "." + _after_the_last_step(facts))
+        edge = _after_the_last_step(facts) if outcome.get("kind") != "ok" else ""
+        lines.append("Last seen: " + ", ".join(progress) + "." + edge)
     where = _where(facts)
     if where:
         lines.append("Where: " + ", ".join(where) + ".")
@@ -32,6 +35,12 @@ def what_was_happening(facts: dict[str, Any], outcome: dict[str, Any]) -> list[s
     if facts.get("history") and outcome.get("kind") in ("signal", "hang"):
         lines.append(f"History: {facts['history']}")
     return lines
+
+
+def _in_optimizer_steps(facts: dict[str, Any]) -> str:
+    """With accumulation the progress bar counts batches, and the history optimizer steps."""
+    steps = facts.get("optimizer_steps")
+    return f" (optimizer step {steps})" if steps and steps != facts["last_step"] else ""
 
 
 def _number(value: Any) -> str:
