@@ -130,6 +130,12 @@ def test_ctrl_c_keeps_what_was_learnt_and_the_same_command_goes_on(tmp_path: Pat
     assert seen <= {trial["run"] for trial in after["trials"]}
 
 
+def test_a_change_that_never_took_effect_shows_nothing(tmp_path: Path) -> None:
+    status, document = verify(tmp_path, "--with", "without-module=faiss", "--", *DIES)
+    assert (status, document["status"]) == (1, "not-proven")
+    assert "without-module=faiss did not take effect" in document["ended_because"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -217,7 +217,9 @@ class Session:
         def is_enough(distance: Distance) -> bool:
             return limit is not None and distance.of(self.known.unit, died=False) >= limit
 
-        self._watcher.said(f"a run without the change, {why}")
+        known = self.baseline.distances if self.baseline else []
+        about = f" (about {seconds_in_words(known[0].seconds)})" if known else ""
+        self._watcher.said(f"first a run without the change{about}: {why}")
         settings = {"reference": self._key}
         found = self._lab.try_once((), settings, self._wanted(), is_enough)
         self.references.append(found)
