@@ -36,10 +36,8 @@ def write_study(folder: Path) -> Path:
     _draw_pictures(folder / "pictures")
     text = (ROOT / "studies" / "lowlight.toml").read_text()
     command = f"{sys.executable} {FAULTY} {{here}}/faults train"
-    assert "python -m lowlight train" in text and "--steps 150" in text
-    text = text.replace("python -m lowlight train", command).replace("--steps 150", SMALLER)
-    # Two threads of so small a model only wait for each other on a busy machine.
-    text = text.replace("--cpu-threads 2", "--cpu-threads 1")
+    assert "python -m lowlight train" in text and "--steps 200" in text
+    text = text.replace("python -m lowlight train", command).replace("--steps 200", SMALLER)
     (folder / "lowlight.toml").write_text(text)
     return folder / "lowlight.toml"
 
