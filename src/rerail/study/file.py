@@ -80,8 +80,10 @@ def _read(path: Path) -> str:
             f"there is no study file {path}",
             "Write a first one from a command: rerail study new -- python train.py",
         ) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UnreadableInput(f"cannot read {path}: {error}") from None
+    except OSError as error:
+        raise UnreadableInput(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UnreadableInput(f"{path} is not text in UTF-8, as TOML is") from None
 
 
 def _parse(path: Path, text: str) -> dict[str, Any]:
