@@ -48,6 +48,14 @@ def test_nothing_is_proven_of_what_was_never_seen() -> None:
     assert not needed_for(classify([], [100.0]), 0.95).is_possible
 
 
+def test_runs_that_are_too_short_are_said_to_be() -> None:
+    model = classify([500, 530, 560, 590])
+    assert model.kind == "wear-out"
+    needed = needed_for(model, 0.95, run_length=100)
+    assert not needed.is_possible and "too short" in needed.reason
+    assert needed_for(classify([40, 40, 40]), 0.95, run_length=20).is_possible is False
+
+
 @settings(deadline=None)
 @given(crash_times, st.sampled_from([0.6, 0.9, 0.95, 0.99]), st.floats(1.0, 30.0))
 def test_what_is_said_to_be_needed_is_enough(

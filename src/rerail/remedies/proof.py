@@ -18,6 +18,9 @@ from rerail.survival import (
     probability_of_luck,
 )
 
+# Nobody waits for more; and to look further takes minutes where the rate grows with age.
+MOST_RUNS = 1000
+
 
 @dataclass(frozen=True)
 class Needed:
@@ -48,6 +51,8 @@ def luck_of(model: FailureModel, clean: Sequence[float]) -> float:
 
 def needed_for(model: FailureModel, confidence: float, run_length: float | None = None) -> Needed:
     """The cheapest proof by runs of at most `run_length`, if that is known."""
+    if run_length is not None and luck_of(model, [run_length] * MOST_RUNS) > 1.0 - confidence:
+        return Needed(math.inf, 1, f"runs of {run_length:g} are too short to tell")
     plain = clean_stretch_needed(model, confidence, run_length)
     found = Needed(plain.exposure_per_run, plain.runs, plain.reason)
     if not found.is_possible or not _doubt(model):
