@@ -25,12 +25,12 @@ HypothesisKind = Literal[
 # verdict: a stretch has to be clean for odds of 99 none / alone, and under "none" the chance
 # of a wrong confirmation is at most alone / (99 none) (docs/design/which-trial-next.md).
 PRIOR_BY_KIND: dict[HypothesisKind, float] = {
-    "alone": 0.66,
-    "either": 0.08,
-    "together": 0.08,
-    "weaker": 0.04,
-    "none": 0.12,
-    "gone": 0.02,
+    "alone": 0.57,
+    "either": 0.05,
+    "together": 0.17,
+    "weaker": 0.03,
+    "none": 0.17,
+    "gone": 0.01,
 }
 # How much rarer a "weaker" change makes the failure.
 WEAKER_RATE = 0.5

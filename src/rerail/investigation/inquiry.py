@@ -125,12 +125,8 @@ class Investigation:
             plan = self._plan(*alternative, "whether another change would do as well", budget)
         elif status != "inconclusive":
             return None
-        elif (later := self._comes_later(posterior)) is not None:
-            plan = Plan(
-                names_of(later, self.changes),
-                min(1.1 * BEYOND_THE_STEP * posterior.model.past_the_step, budget or math.inf),
-                "whether it only comes later with it",
-            )
+        elif (sure := leading_set(posterior, len(self.changes), self.confidence)) is not None:
+            plan = self._on_its_own(posterior, sure, budget)
         else:
             choice = self._choice(posterior, remember=not busy)
             plan = self._plan(choice.applied, choice.counted, self._why(posterior, choice), budget)
@@ -263,14 +259,21 @@ class Investigation:
                 low, high = (low, middle) if decides(middle) else (middle, high)
         return high
 
-    def _comes_later(self, posterior: Posterior) -> int | None:
-        """The set that makes a fixed step pass, as long as it has not been run far beyond it."""
-        if not posterior.model.is_deterministic:
-            return None
-        leading = leading_set(posterior, len(self.changes), self.confidence)
-        if leading is None or posterior.has_gone_far_enough(leading):
-            return None
-        return leading
+    def _on_its_own(self, posterior: Posterior, sure: int, budget: float | None) -> Plan:
+        """What the posterior is sure of still has to be clean with nothing else applied.
+
+        Where the failure comes at a fixed step, far beyond that step.
+        """
+        names = names_of(sure, self.changes)
+        if posterior.model.is_deterministic:
+            far = 1.1 * BEYOND_THE_STEP * posterior.model.past_the_step
+            why = "whether it only comes later with it"
+            return Plan(names, far if budget is None else min(far, budget), why)
+        mean = posterior.mean_time_to_failure()
+        left = max(0.05 * mean, 1.01 * mean - posterior.clean[sure])
+        suffice = "suffices" if len(names) == 1 else "suffice"
+        why = f"whether {' and '.join(names)} {suffice} with nothing else"
+        return self._plan(sure, left, why, budget)
 
     def _plan(self, applied: int, counted: float, reason: str, budget: float | None) -> Plan:
         model = self._posterior.model
