@@ -65,6 +65,9 @@ def test_a_cell_goes_from_waiting_to_done(tmp_path: Path) -> None:
     waiting = states_after(tmp_path, started, died)
     assert waiting.state == "waiting" and waiting.last.next_changes == ("dataloader-workers=0",)
     assert [a.cause for a in waiting.deaths] == ["host-oom"]
+    given_up = states_after(tmp_path, started, {**died, "failure": "it would not help"})
+    assert given_up.state == "failed" and given_up.failure == "it would not help"
+    assert states_after(tmp_path, started, died, {"kind": "cell-again"}).state == "waiting"
     done = {"kind": "cell-done", "key": key, "metrics": {"psnr": 20, "bad": "x"}, "files": []}
     finished = states_after(tmp_path, started, died, started, done)
     assert finished.state == "done" and finished.metrics == {"psnr": 20.0}

@@ -47,18 +47,18 @@ def conclude(
         complete(session, state, folder)
         return
     decision = _decide(session, state, verdict, folder)
+    # One line of the journal for the ending and for what follows: never one without the other.
     session.note(
         state,
         "cell-ended",
         **verdict.as_event(),
         decision=decision.why,
         next_changes=list(decision.changes),
+        failure="" if decision.retries else f"{verdict.summary}; {decision.why}",
     )
     why = f"{verdict.cause.id}: " if verdict.cause else ""
     session.watcher.cell(cell.name, f"{why}{verdict.summary}")
     session.watcher.cell(cell.name, decision.why)
-    if not decision.retries:
-        session.note(state, "cell-failed", why=f"{verdict.summary}; {decision.why}")
 
 
 def complete(session: Session, state: CellState, folder: RunFolder | None) -> None:

@@ -98,7 +98,8 @@ def apply_event(state: CellState, event: dict[str, Any]) -> None:
         )
     elif kind == "cell-ended" and state.last is not None:
         _end(state.last, event)
-        state.state = "waiting"
+        state.failure = str(event.get("failure", ""))
+        state.state = "failed" if state.failure else "waiting"
     elif kind == "cell-done":
         state.state = "done"
         state.metrics = _finite(event.get("metrics"))
