@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from rerail.cli import main
+from rerail.store import liveness
+from rerail.study import concluding, needs
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "study_train.py"
 STUDY = f"""\
@@ -160,6 +162,29 @@ def test_results_that_were_taken_away_are_made_again() -> None:
     Path("s.study/results/lr=0.1").rename("mine")
     assert main(["study", "s.toml", "--quiet"]) == 0
     assert results("lr=0.1") == FILES
+
+
+def test_without_room_on_the_disk_nothing_is_started(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(needs, "read_machine", lambda _: needs.Machine(None, 1000, None, None))
+        assert main(["study", "s.toml"]) == 1
+    said = capsys.readouterr().err
+    assert "stopped before lr=0.1: the disk has 1000 bytes free" in said
+    assert main(["study", "s.toml"]) == 0, "with room it goes on"
+
+
+def test_a_process_that_is_left_behind_is_ended_before_files_are_collected(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(concluding, "STRAGGLER_SECONDS", 0.1)
+    script = "setsid sleep 1000 & echo $! > left.txt"
+    Path("s.toml").write_text(f"command = ['sh', '-c', '{script}']\nartifacts = ['left.txt']\n")
+    assert main(["study", "s.toml"]) == 0
+    assert "left 1 processes behind" in capsys.readouterr().err
+    pid = int(Path("s.study/results/s/left.txt").read_text())
+    assert not liveness.has_process(pid, 0)
 
 
 def test_two_at_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rerail.store import Store
+from rerail.store import Store, liveness
 from rerail.study import load_study, run_study
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
@@ -132,7 +132,7 @@ def test_a_cell_in_the_middle_goes_on_from_its_checkpoint(
     verdicts = finish(path)
     assert verdicts["lr=0.1"] == ["interrupted", "ok"] and verdicts["lr=0.2"] == ["ok"]
     assert contents(path) == undisturbed
-    assert not Path(f"/proc/{pid}").exists()
+    assert not liveness.has_process(pid, 0)
     runs = Store(tmp_path / "home").list()
     assert len(runs) == 3, "the interrupted one, and one for each cell"
 
@@ -152,10 +152,41 @@ def test_an_orphan_that_nobody_records_does_not_write_into_the_next_attempt(
     for pid in (study.pid, above, *(pid for pid in guardians if pid != cell)):
         os.kill(pid, signal.SIGKILL)
     study.wait(DEADLINE_SECONDS)
-    assert Path(f"/proc/{cell}").exists()
+    assert liveness.has_process(cell, 0)
     assert finish(path)["lr=0.1"] == ["interrupted", "ok"]
-    assert not Path(f"/proc/{cell}").exists()
+    assert not liveness.has_process(cell, 0)
     assert contents(path) == undisturbed
+
+
+GRACEFUL = """
+import os, signal, sys, time
+def leave(number, frame):
+    sys.exit(0)
+signal.signal(signal.SIGTERM, leave)
+with open("weights.json", "w") as file:
+    file.write("[1]")
+with open(sys.argv[1], "a") as file:
+    file.write("started\\n")
+if len(open(sys.argv[1]).readlines()) == 1:
+    time.sleep(1000)
+"""
+
+
+def test_who_ends_well_because_it_was_told_to_has_not_finished(tmp_path: Path) -> None:
+    """Exit code 0 and whole files, but only because the study's death ended it."""
+    (tmp_path / "train.py").write_text(GRACEFUL)
+    path = tmp_path / "s.toml"
+    path.write_text(
+        f'command = "{sys.executable} {tmp_path}/train.py {tmp_path}/started"\n'
+        'artifacts = ["weights.json"]\n'
+    )
+    study = start(path)
+    wait_for("started", tmp_path / "started")
+    study.kill()
+    study.wait(DEADLINE_SECONDS)
+    (verdicts,) = finish(path).values()
+    assert verdicts == ["interrupted", "ok"]
+    assert len((tmp_path / "started").read_text().splitlines()) == 2
 
 
 def test_a_killed_cell_is_tried_again_and_the_study_goes_on(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import struct
+import tempfile
 import zipfile
 import zlib
 from pathlib import Path
@@ -60,6 +61,23 @@ def test_inputs_are_not_collected_and_links_are_what_they_point_to(tmp_path: Pat
     assert [each.path for each in files] == ["epoch3.txt", "last.txt"]
     assert not (target / "last.txt").is_symlink()
     assert (target / "last.txt").read_text() == "weights"
+
+
+def test_another_file_system_gets_a_copy(tmp_path: Path) -> None:
+    other = Path("/dev/shm")
+    if not other.is_dir() or other.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no second file system here")
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "a.txt").write_text("one")
+    with tempfile.TemporaryDirectory(dir=other) as results:
+        target = Path(results) / "cell"
+        artifacts.collect(work, target, ["a.txt"], {})
+        assert (work / "a.txt").exists() and (target / "a.txt").read_text() == "one"
+        manifest = artifacts.read_manifest(target)
+        assert manifest is not None
+        artifacts.forget_originals(work, target, manifest["files"])
+        assert not (work / "a.txt").exists() and artifacts.what_is_missing(target) == []
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
