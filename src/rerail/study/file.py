@@ -47,7 +47,8 @@ def load_study(path: Path | str) -> Study:
     name = top.text("name", path.stem)
     if not _NAME.fullmatch(name):
         raise top.refuse("name", f"expected letters, digits, . _ = + or -, found {name!r}")
-    folder = path.parent / top.text("folder", f"{name}.study")
+    # Resolved: processes are found by it, however the file was reached.
+    folder = (path.parent / top.text("folder", f"{name}.study")).resolve()
     results = path.parent / top.text("results") if "results" in top else folder / "results"
     study = Study(
         path=path,
