@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy
+import pytest
 
 from rerail.store import Store
 
@@ -65,3 +67,20 @@ def test_a_change_that_never_took_effect_does_not_count(tmp_path: Path) -> None:
     assert document["status"] == "confirmed" and document["changes"] == ["--mode good"]
     assert "without-module=faiss" not in document["ruled_out"]
     assert "take effect" in document["not_applicable"]["without-module=faiss"]
+
+
+@pytest.mark.slow
+def test_the_reproducer_brings_only_the_rows_that_it_needs(tmp_path: Path) -> None:
+    command = [sys.executable, READS, archive(tmp_path)]
+    done = rerail(
+        tmp_path,
+        *("isolate", "--json", "--max-trials", "30", "--reproducer", "small"),
+        *("--try", "without-module=wave", "--", *command),
+    )
+    made = json.loads(done.stdout)["reproducer"]
+    assert made["fails"], done.stderr
+    # It dies of more than 10 rows; the search stops within half as many again.
+    few = numpy.load(tmp_path / "small" / "data" / "rows.npz")
+    assert 10 < len(few["rows"]) <= 16 and len(few["few"]) == 3
+    again = subprocess.run(["sh", "small/run.sh"], cwd=tmp_path, capture_output=True, timeout=60)
+    assert again.returncode == -signal.SIGSEGV

@@ -84,9 +84,9 @@ class Reduction:
         finished += len(self.notebook.earlier_survivals)
         self._share_failing = len(crashes) / max(1, len(crashes) + finished)
         spread = max(crashes, default=1.0) - min(crashes, default=1.0)
-        self._is_fixed = len(crashes) > 1 and spread <= 0.1 * max(crashes)
+        self.is_fixed = len(crashes) > 1 and spread <= 0.1 * max(crashes)
         most = max(crashes, default=1.0)
-        limit = 1.5 * most + 2.0 if self._is_fixed else max(1.5 * most, _CLEAN_MEANS * self.mean)
+        limit = 1.5 * most + 2.0 if self.is_fixed else max(1.5 * most, _CLEAN_MEANS * self.mean)
         self._limit = limit
         self.best = Smaller(tuple(self.notebook.command))
 
@@ -139,7 +139,7 @@ class Reduction:
     def _shorten(self) -> None:
         command = self.best.command
         text = _program_text(command, self.cwd)
-        wanted = math.ceil(self.mean) + 1 if self._is_fixed else math.ceil(3.0 * self.mean) + 1
+        wanted = math.ceil(self.mean) + 1 if self.is_fixed else math.ceil(3.0 * self.mean) + 1
         for option in length_options(command, text):
             given = _value_of(command, option)
             if given is not None and given <= 1:
@@ -240,7 +240,7 @@ class Reduction:
         share = min(self._share_failing, self.best.failed / max(1, self.best.runs) or 1.0)
         given = [_value_of(self.best.command, o) for o in length_options(self.best.command, "")]
         steps = next((count for count in given if count), None)
-        if steps and self.notebook.unit == "steps" and not self._is_fixed:
+        if steps and self.notebook.unit == "steps" and not self.is_fixed:
             share = min(share, -math.expm1(-steps / max(self.mean, 1e-9)))
         if share > 0.9:
             return 1

@@ -38,7 +38,7 @@ def make_reproducer(reduction: Reduction, folder: Path) -> dict[str, Any]:
         runs=runs,
         inside=inside,
         left_away=as_texts(left_away),
-        distance=_how_far(best, reduction.notebook.unit),
+        distance=_how_far(best, reduction),
     )
     write(folder, reproducer)
     is_checked = _check(reduction, folder, reproducer, best)
@@ -92,8 +92,10 @@ def _with_data_beside(
     return tuple(words), {}
 
 
-def _how_far(best: Smaller, unit: str) -> str:
+def _how_far(best: Smaller, reduction: Reduction) -> str:
+    unit = reduction.notebook.unit
     if not best.exposures or unit == "seconds":
         return ""  # the failure's own sentence says when
-    far = max(best.exposures)
-    return f", in {'step' if unit == 'steps' else 'batch'} {far:.0f} of a run"
+    if not reduction.is_fixed:
+        return f", at random, after {reduction.mean:.0f} {unit} on average"
+    return f", in {'step' if unit == 'steps' else 'batch'} {max(best.exposures):.0f} of the run"
