@@ -191,6 +191,7 @@ def read_rehearsal(row: dict[str, Any]) -> Rehearsal:
         Still(processes, mappings, still["unmapped_bytes"]),
         [decode(ProcessRecord, record) for record in row["records"]],
         [decode(BlackBox, box) for box in row["boxes"]],
+        t0_seconds=row["t0_seconds"],
     )
 
 

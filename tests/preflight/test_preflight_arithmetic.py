@@ -59,8 +59,9 @@ def test_nothing_above_what_was_asked_for_is_measured(present: int, wanted: int)
 def report(pid: int, base: int, peaks: list[int]) -> Report:
     marks = [{"mark": "optimizer made", "step": 0, "VmRSS": base, "VmHWM": base, "t": 0.0}]
     for step, peak in enumerate(peaks):
-        marks.append({"mark": "backward done", "step": step, "VmRSS": base, "VmHWM": peak, "t": 0})
-        marks.append({"mark": "step done", "step": step + 1, "VmRSS": base, "VmHWM": base, "t": 0})
+        t = 10.0 + step
+        marks.append({"mark": "backward done", "step": step, "VmRSS": base, "VmHWM": peak, "t": t})
+        marks.append({"mark": "step done", "step": step + 1, "VmRSS": base, "VmHWM": base, "t": t})
     return Report(pid, "steps", "", len(peaks), marks, {}, [])
 
 
@@ -76,7 +77,7 @@ def test_the_prediction_is_never_below_what_was_seen(
     still = Still([ProcessMemory(7, (base - rest) * MIB, (base - rest) * MIB)])
     found = predict(Rehearsal(("python",), "steps", 1.0, [report(7, base * MIB, peaks)], still))
     assert found.peak_bytes >= max(*peaks, base * MIB) - MIB
-    assert found.peak_bytes <= 1.2 * max(*peaks, base * MIB) + MIB
+    assert found.peak_bytes <= 1.4 * max(*peaks, base * MIB) + MIB
     assert found.low_bytes <= found.peak_bytes <= found.high_bytes
 
 
@@ -85,17 +86,22 @@ def test_workers_of_a_later_epoch_keep_what_their_parent_writes_over() -> None:
     for mark in parent.marks:
         mark["RssAnon"] = 400 * MIB if mark["mark"] == "step done" else 200 * MIB
     still = Still([ProcessMemory(7, 400 * MIB, 300 * MIB), ProcessMemory(8, 250 * MIB, 100 * MIB)])
-    records = [
-        ProcessRecord(7, 1, 1, "main", "python", [], 0.0),
-        ProcessRecord(8, 2, 7, "loader-worker", "python", [], 1.0),
-    ]
-    kept = {}
-    for persistent in (False, True):
+
+    def kept(persistent: bool, forked_at: float) -> int:
         loader = LoaderSettings(1, 8, 2, "fork", False, persistent)
         box = BlackBox(7, 1, 1, "3.11", [], 0.0, True, True, loaders=[loader])
+        records = [
+            ProcessRecord(7, 1, 1, "main", "python", [], 0.0),
+            ProcessRecord(8, 2, 7, "loader-worker", "python", [], forked_at),
+        ]
         run = Rehearsal(("python",), "steps", 1.0, [parent], still, records, [box])
-        kept[persistent] = kept_by_later_workers(run)
-    assert kept == {False: 200 * MIB, True: 0}
+        return kept_by_later_workers(run)
+
+    first, second = (float(m["t"]) for m in parent.marks if m["mark"] == "step done")
+    assert kept(False, first - 1) == 200 * MIB  # before the first step: all is still to come
+    assert kept(True, first - 1) == 0
+    assert 0 < kept(False, first + 0.5) <= 224 * MIB  # one step since then: a part is measured
+    assert first < second
 
 
 def test_a_gpu_that_is_nearly_full_is_risky_and_an_idle_one_is_not_named() -> None:
@@ -134,8 +140,7 @@ def test_mapped_data_is_counted_whole_and_once() -> None:
 
 @given(added=st.integers(0, 1 << 40), steps=st.integers(1, 100))
 def test_more_steps_seen_leave_less_to_come(added: int, steps: int) -> None:
-    peak = added + (1 << 28)
-    assert fraying(peak, added, steps + 1) <= fraying(peak, added, steps) <= 0.3 * added + 1
+    assert fraying(added, steps + 1) <= fraying(added, steps) <= 0.4 * added
 
 
 @given(st.lists(st.integers(0, 999), min_size=1, max_size=4))

@@ -118,5 +118,8 @@ class LinkedElf(ElfFile):
 
 
 def read_links(path: str) -> Links:
-    with LinkedElf(path) as elf:
-        return elf.links()
+    try:
+        with LinkedElf(path) as elf:
+            return elf.links()
+    except OverflowError as error:  # an offset that no file can have
+        raise NotElf(f"{path}: {error}") from error

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 from rerail.preflight.proc_memory import ProcessMemory, counted_once
 from rerail.preflight.rehearsal import Rehearsal, Report
+from rerail.records import BlackBox
 
 # Heaps fray: two runs of one program differ by some blocks that were not given back, and later
-# steps and the first validation add some. The more steps were seen, the less is still to come; and
-# where the steps have added little, little can fray.
-_FRAY_SHARE, _FRAY_OF_FIRST_STEPS = 0.02, 0.12  # of the peak; the second divided by the steps
-_MOST_FRAY_SHARE = 0.3  # of what the steps have added
+# steps and the first validation add some. It goes with what the steps have added, and the more of
+# them were seen, the less is still to come.
+_FRAY_SHARE, _FRAY_OF_FIRST_STEPS = 0.08, 0.3  # of that; the second divided by the steps
 _WORKER_SHARE = 0.05  # of what is a loader worker's own
+_REWRITTEN_SHARE = 0.12  # of what was there before the steps: reference counts are written too
 _UNCERTAIN_SHARE = 0.03
 _TOUCHED_BYTES = 1 << 20  # less is the header of a file that others read
 
@@ -52,7 +53,7 @@ def predict(rehearsal: Rehearsal) -> Prediction:
             continue
         above = max(0, report.peak() - rest.rss_bytes)
         once, added = once + above, added + above
-        fray = fraying(report.peak(), _added_by_steps(report), report.steps)
+        fray = fraying(_added_by_steps(report), report.steps)
         once, added = once + fray, added + fray
         spread += fray
     for worker in workers_of(rehearsal):
@@ -93,10 +94,9 @@ def step_peaks(report: Report) -> list[int]:
     return [peaks[step] for step in sorted(peaks)]
 
 
-def fraying(peak_bytes: int, added_bytes: int, steps: int) -> int:
-    """What the allocator will still add, to a peak of which the steps have added a part."""
-    share = _FRAY_SHARE + _FRAY_OF_FIRST_STEPS / max(1, steps)
-    return int(min(share * peak_bytes, _MOST_FRAY_SHARE * added_bytes))
+def fraying(added_bytes: int, steps: int) -> int:
+    """What the allocator will still add to what the steps have added."""
+    return int((_FRAY_SHARE + _FRAY_OF_FIRST_STEPS / max(1, steps)) * added_bytes)
 
 
 def _added_by_steps(report: Report) -> int:
@@ -124,23 +124,46 @@ def kept_by_later_workers(rehearsal: Rehearsal) -> int:
     validation, are forked from a parent that holds gradients, optimizer state and the heap of the
     activations; every step writes to all of that, and each page then exists twice.
     """
-    total = 0
-    workers = {process.pid for process in workers_of(rehearsal)}
+    total = 0.0
+    workers = {process.pid: process for process in workers_of(rehearsal)}
+    by_pid = {process.pid: process for process in rehearsal.still.processes}
     parents = {record.pid: record.parent_pid for record in rehearsal.records}
     for report in rehearsal.reports:
-        alive = sum(parents.get(pid) == report.pid for pid in workers)
-        ever = sum(parent == report.pid for parent in parents.values())
-        if not alive or ever > alive:
-            continue  # those that stand there are of a later epoch already, and measured
+        own = [worker for pid, worker in workers.items() if parents.get(pid) == report.pid]
         box = next((box for box in rehearsal.boxes if box.pid == report.pid), None)
-        if box is not None and not any(
-            loader.workers and loader.start_method == "fork" and not loader.persistent
-            for loader in box.loaders
-        ):
+        if not own or (box is not None and not _forks_each_epoch(box)):
             continue
         private = [int(m.get("RssAnon", 0)) for m in report.marks if m["mark"] == "step done"]
-        total += max(0, max(private, default=0) - _before_steps(report).get("RssAnon", 0))
-    return total
+        before = _before_steps(report).get("RssAnon", 0)
+        added = max(0, max(private, default=0) - before)
+        since = _steps_since(report, rehearsal, {worker.pid for worker in own})
+        if since >= 2:
+            continue  # of a later epoch already, and measured
+        if since == 1:
+            # Part of it is measured, more is still to come.
+            tree = sum(process.anon_bytes for process in (*own, by_pid[report.pid]))
+            measured = tree - int(report.marks[-1].get("RssAnon", 0))
+            total += max(0.0, added + _REWRITTEN_SHARE * before - measured)
+        else:
+            total += added
+    return int(total)
+
+
+def _steps_since(report: Report, rehearsal: Rehearsal, pids: set[int]) -> int:
+    """Steps since these workers were forked; 0 where that was before the first step."""
+    done = [float(mark["t"]) for mark in report.marks if mark["mark"] == "step done"]
+    started = [r.started_t_seconds for r in rehearsal.records if r.pid in pids]
+    if not done or not started:
+        return 0
+    at = min(started) + rehearsal.t0_seconds
+    return sum(t > at for t in done) if at > done[0] else 0
+
+
+def _forks_each_epoch(box: BlackBox) -> bool:
+    return any(
+        loader.workers and loader.start_method == "fork" and not loader.persistent
+        for loader in box.loaders
+    )
 
 
 def _before_steps(report: Report) -> dict[str, int]:

@@ -36,7 +36,7 @@ from rerail.store import RunFolder
 
 STUB = Path(__file__).resolve().parent / "stub"
 LEAST_STEPS = 3
-MORE_STEPS, MORE_SECONDS = 12, 10.0  # most of what an allocator still grows by is seen then
+MORE_STEPS, MORE_SECONDS = 12, 15.0  # most of what an allocator still grows by is seen then
 _POLL_SECONDS = 0.02
 _SETTLE_SECONDS = 4.0  # for loader queues to fill once nobody takes from them
 _QUIET_SECONDS = 0.4
@@ -98,6 +98,7 @@ class Rehearsal:
     last_lines: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)  # what it had made anew
     gpus: list[GpuUse] = field(default_factory=list)
+    t0_seconds: float = 0.0  # monotonic clock at the start of the run: records count from there
 
     @property
     def steps(self) -> int:
@@ -331,6 +332,7 @@ def _read(
         _last_lines(folder),
         removed,
         gpu_use([row.machine for row in rows]),
+        folder.t0_ns / 1e9,
     )
 
 
