@@ -80,7 +80,7 @@ class Laboratory:
             cwd=self.cwd,
             home=str(self.store.home.absolute()),
             environ={**self.environ, **changed.variables},
-            label=f"verify {os.urandom(4).hex()}",
+            label=f"verify {' '.join(texts)[:40] or 'unchanged'} {os.urandom(3).hex()}",
             stall_seconds=self.stall_seconds,
             settings={**settings, "changes": texts, "changed_environment": changed.variables},
         )
