@@ -201,6 +201,16 @@ def test_a_dead_run_tells_how_it_ended_and_why() -> None:
         assert part in text
 
 
+def test_an_attempt_tells_its_place_in_the_story_and_a_run_its_warnings() -> None:
+    settings = {"attempt": 2, "previous_run": "r1", "resumed_from": "w/3.pt", "changes": ["A=1"]}
+    warnings = [{"title": "A=0 hides a fault", "level": "risky"}]
+    text = "\n".join(
+        drawn(build(Snapshot(an_info(settings=settings), 9.0, surroundings={"warnings": warnings})))
+    )
+    assert "attempt 2, after r1, from w/3.pt, with A=1" in text
+    assert "A=0 hides a fault (risky)" in text
+
+
 def test_a_lost_run_says_when_it_was_last_seen() -> None:
     standing = build(Snapshot(an_info(state="lost", elapsed_seconds=75.0), 75.0, [a_process(100)]))
     assert standing.headline == "lost: its recorder was killed; last seen after 1 min 15 s"

@@ -78,6 +78,7 @@ class Standing:
     leading_probability: float | None
     missing: list[str]
     warnings: list[str]  # what boded ill at the start
+    story: str | None  # which attempt of a run that was gone on with
 
 
 def take_snapshot(folder: RunFolder) -> Snapshot:
@@ -131,7 +132,21 @@ def build(snapshot: Snapshot) -> Standing:
             f"{warning.get('title')} ({warning.get('level')})"
             for warning in snapshot.surroundings.get("warnings", ())
         ],
+        story=_story(info),
     )
+
+
+def _story(info: RunInfo) -> str | None:
+    """Of `rerail run --restarts`: this attempt's place, and what it began with."""
+    settings = info.settings
+    if not settings.get("previous_run"):
+        return None
+    parts = [f"attempt {settings.get('attempt')}, after {settings['previous_run']}"]
+    if settings.get("resumed_from"):
+        parts.append(f"from {settings['resumed_from']}")
+    if settings.get("changes"):
+        parts.append("with " + " and ".join(settings["changes"]))
+    return ", ".join(parts)
 
 
 def readable(printed: bytes) -> str:

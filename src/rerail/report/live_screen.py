@@ -79,6 +79,8 @@ def _head(standing: Standing) -> list[Text]:
         chance = standing.leading_probability
         said = f" ({chance:.0%})" if chance is not None else ""
         lines.append(Text(f"Cause     {standing.leading_cause}{said}", style="bold red"))
+    if standing.story:
+        lines.append(Text(f"Story     {standing.story}"))
     for warning in standing.warnings[:2]:
         lines.append(Text(f"Warning   {warning}", style="yellow"))
     return lines
