@@ -178,7 +178,7 @@ def _environment(top: Table) -> dict[str, str]:
 def _inputs(top: Table) -> tuple[str, ...]:
     found = top.texts("inputs")
     for each in found:
-        if not (top.file.parent / each).exists():
+        if not is_there(top.file.parent / each):
             raise top.refuse("inputs", f"there is no {each} in {top.file.parent}")
     return found
 
@@ -328,9 +328,17 @@ def _check_paths(top: Table, study: Study) -> None:
         if path.is_absolute() or not path.parts or path.suffix not in (".py", ".sh"):
             continue
         covered = any(each == path or each in path.parents for each in linked)
-        if not covered and (study.base / word).exists():
+        if not covered and is_there(study.base / word):
             raise top.refuse(
                 "command",
                 f"{word} is in {study.base}, but every cell runs in a folder of its own",
                 f'Link it there: inputs = ["{path.parts[0]}"], or write {{here}}/{word}.',
             )
+
+
+def is_there(path: Path) -> bool:
+    """Path.exists raises for a name that is too long to be one."""
+    try:
+        return path.exists()
+    except OSError:
+        return False

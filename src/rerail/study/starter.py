@@ -12,6 +12,8 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from rerail.study.file import is_there
+
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _SEED = {"--seed", "--random-seed", "--random_seed", "--manual-seed", "--manual_seed", "-s"}
 _OUT = re.compile(r"--(out|output|save|log|work|run|result)s?([-_]?(dir|folder|path|file|to))?")
@@ -108,7 +110,7 @@ def _inputs(words: Sequence[str], base: Path) -> list[str]:
     for word in words[1:]:
         path = Path(word)
         is_relative = word and not path.is_absolute() and not word.startswith("-")
-        if is_relative and word not in written and (base / path).exists():
+        if is_relative and word not in written and is_there(base / path):
             found.append(str(path))
     return list(dict.fromkeys(found))
 

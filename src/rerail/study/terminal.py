@@ -47,7 +47,9 @@ def _cells(table: StudyTable) -> Table:
     from rich.text import Text
 
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    grid.add_column("cell", overflow="fold", min_width=12)
+    names = [_in_lines(state.cell.name) for state in table.cells]
+    widest = max((len(line) for name in names for line in name.splitlines()), default=0)
+    grid.add_column("cell", overflow="fold", min_width=min(widest, 22))
     grid.add_column("state", no_wrap=True)
     for metric in table.metrics:
         grid.add_column(metric.name, justify="right", no_wrap=True)
@@ -59,7 +61,7 @@ def _cells(table: StudyTable) -> Table:
         grid.add_column("died of, + run with", overflow="fold", min_width=min(widest, 24))
     for state, story in zip(table.cells, stories, strict=True):
         row = [
-            Text(state.cell.name),
+            Text(_in_lines(state.cell.name)),
             Text(_state(state), style=_COLOURS[state.state]),
             *(Text(number(state.metrics.get(metric.name))) for metric in table.metrics),
             Text(seconds_in_words(state.last.seconds) if state.last and state.last.seconds else ""),
@@ -69,6 +71,18 @@ def _cells(table: StudyTable) -> Table:
             row.append(Text(story))
         grid.add_row(*row)
     return grid
+
+
+def _in_lines(name: str, width: int = 22) -> str:
+    """A long name broken between its parameters, not within a number."""
+    lines = [""]
+    parts = name.split("_")
+    for at, part in enumerate(parts):
+        piece = part if at == len(parts) - 1 else f"{part}_"
+        if lines[-1] and len(lines[-1]) + len(piece) > width:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(lines)
 
 
 def _state(state: CellState) -> str:
