@@ -189,14 +189,26 @@ def _connect(ray: Any) -> None:
     else:
         settings |= {"address": "local", "num_cpus": node_cores(), "include_dashboard": False}
     try:
-        with _signals_kept():
-            ray.init(**settings)
+        try:
+            _initialise(ray, settings)
+        except Exception:
+            if address:
+                raise
+            # Ray gives a cluster of its own half a minute to start, which is little on a machine
+            # that is busy; the second time its files are in memory.
+            ray.shutdown()
+            _initialise(ray, settings)
     except Exception as error:
         where = f"the Ray cluster at {address}" if address else "a Ray cluster on this machine"
         raise RayUnavailable(
             f"{where} does not answer: {_sentence(error)}",
             "Check RAY_ADDRESS (`ray status`), or leave --scheduler ray away.",
         ) from None
+
+
+def _initialise(ray: Any, settings: dict[str, Any]) -> None:
+    with _signals_kept():
+        ray.init(**settings)
 
 
 @contextlib.contextmanager
