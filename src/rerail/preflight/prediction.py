@@ -17,7 +17,7 @@ from rerail.records import BlackBox
 # Heaps fray: two runs of one program differ by some blocks that were not given back, and later
 # steps and the first validation add some. It goes with what the steps have added, and the more of
 # them were seen, the less is still to come.
-_FRAY_SHARE, _FRAY_OF_FIRST_STEPS = 0.08, 0.3  # of that; the second divided by the steps
+_FRAY_SHARE, _FRAY_OF_FIRST_STEPS = 0.10, 0.30  # of that; the second divided by the steps
 _WORKER_SHARE = 0.05  # of what is a loader worker's own
 _REWRITTEN_SHARE = 0.12  # of what was there before the steps: reference counts are written too
 _UNCERTAIN_SHARE = 0.03
