@@ -1,13 +1,13 @@
-"""How well does a dry run of three steps predict the peak memory of the whole run?
+"""How well does a dry run of a few steps predict the peak memory of the whole run?
 
     .venv/bin/python -m benchmarks.memory_plan [--only TEXT] [--data FOLDER] [--out FILE.jsonl]
     .venv/bin/python -m benchmarks.memory_plan --score FILE.jsonl
 
-Every configuration is first planned (`plan_memory`, three steps), then run to its end without
-rerail while its memory is read from outside: the most that the process tree took, each page counted
-once, with what the main process's own high-water mark adds between two readings. Prints every error,
-their median, and how many predictions were too low by more than 5 %. What was set on which of these
-is in docs/design/how-is-peak-memory-predicted.md.
+Every configuration is first planned from its dry run, then run to its end without rerail while its
+memory is read from outside: the most that the process tree took, each page counted once, with what
+the main process's own high-water mark adds between two readings. Prints every error, their median,
+and how many predictions were too low by more than 5 %. What was set on which of these is in
+docs/design/how-is-peak-memory-predicted.md.
 """
 
 from __future__ import annotations
