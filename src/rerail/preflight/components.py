@@ -60,7 +60,7 @@ def split(rehearsal: Rehearsal, prediction: Prediction) -> list[Component]:
     found.append(_activations(rehearsal, training))
     found += _workers(rehearsal)
     found.append(_others(rehearsal))
-    later = kept_by_later_workers(rehearsal)
+    later = kept_by_later_workers(rehearsal) + _kept_already(rehearsal, training)
     note = "from the second epoch on; persistent_workers=True saves it"
     found.append(Component("pages that forked workers keep", later, note))
     rest = prediction.peak_bytes - sum(component.size_bytes for component in found)
@@ -110,6 +110,17 @@ def _set_up(training: list[Report], before: Iterable[Component]) -> Component:
     return Component(
         "set up before the first step", max(0, built - known), "later imports, data made in memory"
     )
+
+
+def _kept_already(rehearsal: Rehearsal, training: list[Report]) -> int:
+    """Of the private pages of the tree: what workers share with each other and no parent has."""
+    workers = workers_of(rehearsal)
+    if len(workers) < 2:  # what a single worker keeps is its own
+        return 0
+    pids = {report.pid for report in training} | {worker.pid for worker in workers}
+    tree = sum(p.anon_bytes for p in rehearsal.still.processes if p.pid in pids)
+    parents = sum(int(report.marks[-1].get("RssAnon", 0)) for report in training)
+    return max(0, tree - parents - sum(worker.own_bytes for worker in workers))
 
 
 def _others(rehearsal: Rehearsal) -> Component:

@@ -43,7 +43,7 @@ def _wrapped(front: str, text: str, width: int, style: str = "", hanging: int = 
         break_on_hyphens=False,
     )
     return [
-        (style if at == 0 else "", front if at == 0 else _INDENT, piece)
+        (style if at == 0 else "", front if at == 0 else " " * len(front), piece)
         for at, piece in enumerate(pieces or [""])
     ]
 
