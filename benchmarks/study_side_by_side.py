@@ -176,7 +176,7 @@ class Contest:
                 path
                 for path in self.folder.rglob("final.npz")
                 if any(each in str(path) for each in short)
-                and "/work/" not in str(path)  # not collected: rerail does not count it
+                and "work" not in path.relative_to(self.folder).parts  # not collected by rerail
             ]
             found[name] = {hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
         return found
