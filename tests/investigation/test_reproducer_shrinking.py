@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rerail.errors import UsageError
@@ -53,6 +53,7 @@ def test_assignments_go_with_env_itself() -> None:
     assert parts.command([("--x",)]) == ("python", "t.py", "--x")
 
 
+@settings(deadline=None)
 @given(st.sets(st.integers(0, 11)), st.integers(0, 12))
 def test_what_is_kept_is_what_is_needed(needed: set[int], count: int) -> None:
     pieces = [(f"--{i}",) for i in range(count)]
@@ -60,6 +61,7 @@ def test_what_is_kept_is_what_is_needed(needed: set[int], count: int) -> None:
     assert set(fewest(pieces, lambda kept: wanted <= set(kept))) == wanted
 
 
+@settings(deadline=None)
 @given(st.integers(1, 100_000), st.integers(1, 100_000))
 def test_the_smallest_number_that_fails_is_found_to_a_factor(most: int, needed: int) -> None:
     asked: list[int] = []

@@ -6,7 +6,7 @@ import json
 import shlex
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rerail.errors import UsageError
@@ -92,6 +92,7 @@ def test_values_of_one_thing_exclude_each_other() -> None:
     assert exclusive_groups(changes) == [["--accum 4", "--accum 2"]]
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(["--a", "--b", "1", "x=2", "-c", "y"])), st.integers(0, 99))
 def test_an_applied_option_is_there_once_or_more_and_nothing_else_is_lost(
     words: list[str], value: int

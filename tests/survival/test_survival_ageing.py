@@ -87,6 +87,7 @@ lifetimes_strategy = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(lifetimes_strategy)
 def test_p_values_are_probabilities_and_complement(lifetimes):
     result = age_test(lifetimes)
@@ -94,7 +95,7 @@ def test_p_values_are_probabilities_and_complement(lifetimes):
     assert result.p_wear_out + result.p_early == pytest.approx(1.0)
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(lifetimes_strategy, st.floats(0.0, 1e6), st.floats(0.0, 1e6))
 def test_luck_over_unknown_shape_falls_with_the_stretch(lifetimes, one, other):
     posterior = ShapePosterior(lifetimes)

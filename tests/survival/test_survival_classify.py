@@ -4,7 +4,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rerail.survival import (
@@ -140,12 +140,14 @@ models = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(models, st.lists(st.floats(0, 1e5), max_size=4), st.floats(0, 1e5))
 def test_more_clean_runs_never_look_more_like_luck(model, runs, another):
     before = probability_of_luck(model, runs)
     assert 0.0 <= probability_of_luck(model, [*runs, another]) <= before + 1e-12 <= 1.0 + 1e-12
 
 
+@settings(deadline=None)
 @given(models, st.sampled_from([0.5, 0.95, 0.99]))
 def test_the_stretch_asked_for_is_enough(model, confidence):
     needed = clean_stretch_needed(model, confidence)
@@ -153,12 +155,14 @@ def test_the_stretch_asked_for_is_enough(model, confidence):
     assert luck <= (1.0 - confidence) * (1 + 1e-6)
 
 
+@settings(deadline=None)
 @given(models, st.floats(1.0, 1e5))
 def test_the_clock_and_its_inverse(model, exposure):
     counted = model.operational_time(exposure)
     assert model.operational_time(model.exposure_for(counted)) >= counted * (1 - 1e-9)
 
 
+@settings(deadline=None)
 @given(models)
 def test_a_model_survives_being_written_down(model):
     assert FailureModel.from_json(model.to_json()) == model

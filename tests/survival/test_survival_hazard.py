@@ -5,7 +5,7 @@ import random
 
 import pytest
 import scipy.stats
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rerail.survival import Hazard
@@ -61,18 +61,21 @@ def test_rule_of_three():
     assert Hazard(0, 300.0).upper_bound(0.95) == pytest.approx(3.0 / 300.0, rel=2e-3)
 
 
+@settings(deadline=None)
 @given(counts, exposures, st.floats(0.5, 0.999))
 def test_interval_agrees_with_scipy(crashes, exposure, level):
     expected = scipy.stats.gamma(crashes, scale=1 / exposure).interval(level)
     assert Hazard(crashes, exposure).interval(level) == pytest.approx(expected, rel=1e-7)
 
 
+@settings(deadline=None)
 @given(counts, exposures, stretches)
 def test_luck_is_the_lomax_tail(crashes, exposure, stretch):
     expected = scipy.stats.lomax(crashes, scale=exposure).sf(stretch)
     assert Hazard(crashes, exposure).luck(stretch) == pytest.approx(expected, rel=1e-6, abs=1e-300)
 
 
+@settings(deadline=None)
 @given(counts, exposures, st.floats(0.01, 0.9999))
 def test_needed_stretch_has_just_the_luck_left(crashes, exposure, confidence):
     hazard = Hazard(crashes, exposure)
@@ -80,6 +83,7 @@ def test_needed_stretch_has_just_the_luck_left(crashes, exposure, confidence):
     assert left == pytest.approx(1.0 - confidence, rel=1e-6)
 
 
+@settings(deadline=None)
 @given(counts, exposures, stretches, stretches)
 def test_luck_falls_with_the_stretch_and_ignores_the_unit(crashes, exposure, one, other):
     hazard = Hazard(crashes, exposure)
@@ -89,6 +93,7 @@ def test_luck_falls_with_the_stretch_and_ignores_the_unit(crashes, exposure, one
     assert in_thousands.luck(one / 1000.0) == pytest.approx(hazard.luck(one), rel=1e-6)
 
 
+@settings(deadline=None)
 @given(exposures, st.integers(1, 50))
 def test_more_crashes_need_less_proof(mean, crashes):
     fewer = Hazard(crashes, mean * crashes).stretch_needed(0.99)
