@@ -109,6 +109,13 @@ def wait_for(text: str, path: Path) -> str:
     return next(line for line in path.read_text().splitlines() if text in line)
 
 
+def wait_for_step(step: int, checkpoint: Path) -> None:
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not checkpoint.exists() or json.loads(checkpoint.read_text())["step"] < step:
+        assert time.monotonic() < deadline, f"step {step} never came"
+        time.sleep(0.02)
+
+
 def start(path: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-m", "rerail", "study", str(path), "--quiet"],
@@ -123,10 +130,10 @@ def test_a_cell_in_the_middle_goes_on_from_its_checkpoint(
     number: signal.Signals, tmp_path: Path, undisturbed: dict[str, str]
 ) -> None:
     started = tmp_path / "started"
-    path = write_study(tmp_path, f"--step-seconds 0.05 --started {started}")
+    path = write_study(tmp_path, f"--step-seconds 0.1 --started {started}")
     study = start(path)
     pid = int(wait_for("lr=0.1", started).split()[1])
-    wait_for('"step": 3', tmp_path / "s.study/work/lr=0.1/weights/checkpoint.json")
+    wait_for_step(3, tmp_path / "s.study/work/lr=0.1/weights/checkpoint.json")
     study.send_signal(number)
     assert study.wait(DEADLINE_SECONDS) == (130 if number != signal.SIGKILL else -9)
     verdicts = finish(path)
