@@ -54,7 +54,7 @@ class Configuration:
 
 
 def configurations(data: Path) -> Iterator[Configuration]:
-    """Held out: conv, transformer, recurrent, two towers; both optimizers; mapped and loaded."""
+    """Conv, transformer, recurrent, two towers; both optimizers; mapped and loaded; workers."""
     grid = [
         # model, width, optimizer, batch size, workers, mapped
         ("resnet", 18, "sgd", 20, 0, False),
@@ -89,7 +89,18 @@ def configurations(data: Path) -> Iterator[Configuration]:
         ("transformer", 448, "sgd", 6, 0, False),
         ("gru", 96, "adamw", 72, 2, False),
         ("resnet", 12, "sgd", 80, 0, False),
-        ("transformer", 144, "adamw", 28, 0, True),
+        ("transformer", 176, "adamw", 18, 0, False),
+        ("resnet", 34, "adamw", 24, 0, True),
+        ("transformer", 288, "sgd", 12, 1, True),
+        ("gru", 288, "adamw", 44, 0, True),
+        ("transformer", 208, "sgd", 26, 0, False),
+        ("resnet", 20, "sgd", 48, 2, False),
+        ("transformer", 240, "adamw", 16, 2, True),
+        ("gru", 144, "sgd", 80, 1, False),
+        ("transformer", 352, "adamw", 6, 0, False),
+        ("resnet", 40, "sgd", 18, 1, True),
+        ("gru", 176, "adamw", 28, 2, False),
+        ("transformer", 112, "adamw", 24, 0, True),
     ]
     for model, width, optimizer, batch, workers, mapped in grid:
         words = [sys.executable, str(PROGRAM), "--model", model, "--data", f"{data}/{model}.npy"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from rerail.preflight.proc_memory import ProcessMemory, counted_once
 from rerail.preflight.rehearsal import Rehearsal, Report
@@ -135,7 +136,7 @@ def kept_by_later_workers(rehearsal: Rehearsal) -> int:
             continue
         private = [int(m.get("RssAnon", 0)) for m in report.marks if m["mark"] == "step done"]
         before = _before_steps(report).get("RssAnon", 0)
-        added = max(0, max(private, default=0) - before)
+        added = max(0, int(median(private or [0])) - before)
         since = _steps_since(report, rehearsal, {worker.pid for worker in own})
         if since >= 2:
             continue  # of a later epoch already, and measured
