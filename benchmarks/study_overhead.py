@@ -87,7 +87,7 @@ def main() -> int:
     parser.add_argument("--cells", type=int, default=4)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0, help="of a cell that only waits")
-    parser.add_argument("--steps", type=int, default=40, help="of a training")
+    parser.add_argument("--steps", type=int, default=200, help="of a training")
     parser.add_argument("--training-pairs", type=int, default=3)
     options = parser.parse_args()
     waiting = [sys.executable, str(WAITING), "--seed", "{seed}", "--steps", "10"]
