@@ -6,7 +6,6 @@ Ends with 0 when a change is confirmed, 1 for any other answer, 2 for wrong usag
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 from pathlib import Path
@@ -14,23 +13,9 @@ from typing import Any
 
 import click
 
+from rerail.cli._duration import Duration
 from rerail.cli._options import home_option, json_option, store_to_read, store_to_write
 from rerail.errors import UsageError
-
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_INTERRUPTED = 130
-
-
-class _Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]
-    name = "duration"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> float:
-        if isinstance(value, float):
-            return value
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", str(value).strip())
-        if found is None or found[2] not in _UNITS or float(found[1]) <= 0.0:
-            self.fail(f"{value!r} is not a time: write 90s, 30m or 2h")
-        return float(found[1]) * _UNITS[found[2]]
 
 
 @click.command(
@@ -56,7 +41,7 @@ class _Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]
 )
 @click.option(
     "--budget",
-    type=_Duration(),
+    type=Duration(),
     default="30m",
     show_default=True,
     metavar="TIME",

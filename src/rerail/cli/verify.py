@@ -14,8 +14,8 @@ from typing import Any
 
 import click
 
+from rerail.cli._duration import Duration
 from rerail.cli._options import home_option, json_option, store_to_write
-from rerail.cli.isolate import _Duration as Duration
 from rerail.errors import UsageError
 
 _INTERRUPTED = 130
