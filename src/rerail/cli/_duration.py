@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_INTERRUPTED = 130
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]

@@ -17,6 +17,8 @@ from rerail.cli._duration import Duration
 from rerail.cli._options import home_option, json_option, store_to_read, store_to_write
 from rerail.errors import UsageError
 
+_INTERRUPTED = 130
+
 
 @click.command(
     name="isolate",
