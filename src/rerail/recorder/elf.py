@@ -123,7 +123,7 @@ class ElfFile:
     def _unpack(self, layout: str, offset: int) -> tuple[int, ...]:
         try:
             return struct.unpack_from(layout, self._map, offset)
-        except struct.error as error:
+        except (struct.error, OverflowError) as error:  # or an offset that no file can have
             raise NotElf("cut short") from error
 
     @cached_property

@@ -293,7 +293,8 @@ def _environment_of(program: Path) -> tuple[Path | None, str | None, bool]:
             if separator
         }
         version = values.get("version") or values.get("version_info")
-        sees_base = values.get("include-system-site-packages", "false").lower() == "true"
+        # As Python's own site module has it: what is not said is true.
+        sees_base = values.get("include-system-site-packages", "true").lower() == "true"
         return folder, _three_numbers(version), not sees_base
     return None, None, True
 
