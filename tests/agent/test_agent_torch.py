@@ -84,7 +84,7 @@ w = torch.ones((), requires_grad=True)
 optimizer = torch.optim.SGD([w], lr=1.0)
 for step in range(6):
     loss = w * (float("nan") if step >= 3 else 1.0)
-    loss.backward(); optimizer.step(); time.sleep(0.002)
+    loss.backward(); optimizer.step(); time.sleep(0.008)
 import rerail_hooks_torch as hooks
 x = torch.tensor(2.5)
 hooks._hook_item(torch, [id(x)])

@@ -215,6 +215,7 @@ def test_it_stops_with_its_job_when_asked_from_outside(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
         bufsize=0,
+        preexec_fn=os.setpgrp,  # ours may be an orphan, and the kernel stops none of those
     )
     assert read_line(command) == b"up\n"
     root = last_run(tmp_path).info().root_pid
