@@ -128,7 +128,10 @@ class _Guarding:
         self._settle_in()
         messages = self._link.makefile("r")
         while True:
-            message = messages.readline()
+            try:
+                message = messages.readline()
+            except ConnectionError:  # killed before it had read our last answer
+                message = ""
             if not message:
                 return self._take_over()
             word, _, argument = message.strip().partition(" ")
@@ -136,7 +139,10 @@ class _Guarding:
                 self._note_root(int(argument))
             elif word == "close":
                 self._drop(self._charge.stdio.channels[int(argument)])
-            self._link.send(b"ok")
+            try:
+                self._link.send(b"ok")
+            except ConnectionError:
+                pass  # killed while it waited for this: the next line is the end
             if word == "done":
                 return None
             if word == "relay":
