@@ -66,7 +66,10 @@ def test_worker_that_crashes(run: Runner, faults: str, method: str) -> None:
     assert "ERROR: Unexpected segmentation fault encountered in worker." in ended.stderr
     if method == "fork":
         bare = run([TRAIN, "--workers", "1", "--fault", faults], agent=False)
-        assert (bare.status, bare.stdout) == (ended.status, ended.stdout)
+        assert bare.status == ended.status
+        # How many batches the parent still takes while its worker dies is a race.
+        shorter, longer = sorted((bare.stdout, ended.stdout), key=len)
+        assert shorter and longer.startswith(shorter)
     crash = ended.crash
     assert crash.pid != ended.box.pid
     assert crash.signal == "SIGSEGV"
