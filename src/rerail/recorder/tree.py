@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from rerail.recorder import endings, glance
@@ -29,6 +30,9 @@ MOST_REMEMBERED = 1024
 
 
 class EventWriter(Protocol):
+    @property
+    def agent_dir(self) -> Path: ...
+
     def event(self, kind: str, *, t_seconds: float | None = None, **data: Any) -> None: ...
     def now(self) -> float: ...
 
@@ -169,6 +173,24 @@ class Tree:
         process.rank = rank_of(glance.read_rank_variables(process.pid))
         if process.rank is None and parent is not None:
             process.rank = parent.rank
+        self._give_role(process, parent, is_root=is_root)
+
+    def _describe_from_box(self, process: Process) -> None:
+        """Gone before anybody looked at it after its exec: what its agent wrote is still there."""
+        from rerail.store.blackbox import read_box
+
+        box = read_box(self._writer.agent_dir / f"{process.key}.box", self._t0_ns)
+        argv = box.argv if box is not None else []
+        program = argv[0].rsplit("/", 1)[-1] if argv else ""
+        # Before 3.10 Python itself knows only the part from the script on.
+        if "python" in program and argv != process.command:
+            process.command, process.name = argv, program[:15]
+            parent = self.living.get(process.parent_pid) or self._gone.get(process.parent_pid)
+            self._give_role(process, parent)
+
+    def _give_role(
+        self, process: Process, parent: Process | None, *, is_root: bool = False
+    ) -> None:
         process.role = role_of(
             process.command,
             process.name,
@@ -182,6 +204,8 @@ class Tree:
     def _look_again(self, process: Process) -> None:
         stat = glance.read_stat(process.pid)
         if stat is None or stat.start_ticks != process.start_ticks or stat.state in "ZX":
+            if not process.is_listed:
+                self._describe_from_box(process)
             return
         if not process.is_listed:
             self._describe(process, stat)
@@ -265,6 +289,7 @@ class Tree:
             os.close(process.pidfd)
             process.pidfd = -1
         if not process.is_listed:
+            self._describe_from_box(process)
             self._list(process)
         if not process.is_listed:
             return
