@@ -189,7 +189,7 @@ def tools(scratch: Path) -> dict[str, list[str]]:
 
     found: dict[str, list[str]] = {}
     if spy := path_of("py-spy"):
-        options = ["record", "-q", "-o", str(scratch / "spy.svg"), "--subprocesses", "--"]
+        options = ["record", "-o", str(scratch / "spy.svg"), "--subprocesses", "--"]
         found["py-spy record"] = [spy, *options, sys.executable]
     if memray := path_of("memray"):
         found["memray run"] = [memray, "run", "-q", "-f", "-o", str(scratch / "memray.bin")]

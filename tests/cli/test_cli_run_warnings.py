@@ -13,7 +13,7 @@ UNTIL_IT_IS_WRITTEN = """
 import os, pathlib, time
 file = pathlib.Path(os.environ["RERAIL_AGENT"]).parent / "surroundings.json"
 deadline = time.monotonic() + 50
-while time.monotonic() < deadline and not (file.exists() and "warnings" in file.read_text()):
+while time.monotonic() < deadline and not (file.exists() and '"warnings":' in file.read_text()):
     time.sleep(0.05)
 raise SystemExit(3)
 """
