@@ -64,25 +64,6 @@ def test_earlier_runs_of_the_same_command_give_a_history(tmp_path):
     assert history.data["runs"] == 3 and history.data["deaths"] == 3
 
 
-@pytest.mark.parametrize(
-    ("kept", "signal", "counts"),
-    [
-        ({"investigation": "k", "changes": []}, "SIGSEGV", True),
-        ({"investigation": "k", "changes": []}, "SIGTERM", False),
-        ({"investigation": "k", "changes": ["--accum 4"]}, "SIGSEGV", False),
-        ({"changes": []}, "SIGTERM", True),
-    ],
-)
-def test_trials_count_only_as_what_they_show_of_the_command(tmp_path, kept, signal, counts):
-    new, old = write_run(tmp_path / ".rerail"), write_run(tmp_path / ".rerail")
-    document = json.loads((old.path / "run.json").read_text())
-    document["settings"] = kept
-    document["outcome"] |= {"kind": "signal", "signal": signal}
-    (old.path / "run.json").write_text(json.dumps(document))
-    (history,) = [o for o in collect_run(new, [old]).observations if o.kind == "history"]
-    assert history.data["runs"] == 1 + counts
-
-
 def test_an_earlier_run_that_cannot_be_read_is_passed_over(tmp_path):
     old, new = write_run(tmp_path / ".rerail"), write_run(tmp_path / ".rerail")
     (old.path / "run.json").write_text("{")

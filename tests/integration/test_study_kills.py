@@ -133,7 +133,7 @@ def test_a_cell_in_the_middle_goes_on_from_its_checkpoint(
     path = write_study(tmp_path, f"--step-seconds 0.1 --started {started}")
     study = start(path)
     pid = int(wait_for("lr=0.1", started).split()[1])
-    wait_for_step(3, tmp_path / "s.study/work/lr=0.1/weights/checkpoint.json")
+    wait_for_step(3, tmp_path / "s.study" / "work" / "lr=0.1" / "weights" / "checkpoint.json")
     study.send_signal(number)
     assert study.wait(DEADLINE_SECONDS) == (130 if number != signal.SIGKILL else -9)
     verdicts = finish(path)

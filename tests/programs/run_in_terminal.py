@@ -1,6 +1,7 @@
 """Behave as a program in a terminal: say what it is connected to, prompt, answer, resize, stop."""
 
 import os
+import select
 import signal
 import sys
 
@@ -15,10 +16,30 @@ def resized(*_):
 
 
 signal.signal(signal.SIGWINCH, resized)
+
+# `input` loses a ^C that comes after its prompt and before its read begins: the interpreter only
+# notes the signal, and the read then waits for a line. The wake-up descriptor closes that gap.
+woken, wake = os.pipe()
+os.set_blocking(wake, False)
+signal.set_wakeup_fd(wake)
+
+
+def ask(prompt):
+    print(prompt, end="", flush=True)
+    while True:
+        ready, _, _ = select.select([0, woken], [], [])
+        if woken in ready:
+            os.read(woken, 64)
+        elif line := sys.stdin.readline():
+            return line.rstrip("\n")
+        else:
+            raise EOFError
+
+
 print("is up", flush=True)
 try:
     while True:
-        print("got", repr(input("prompt: ")), flush=True)
+        print("got", repr(ask("prompt: ")), flush=True)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
     sys.exit(7)

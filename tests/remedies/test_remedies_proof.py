@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rerail.remedies.cost import compare
@@ -58,6 +58,7 @@ def test_runs_that_are_too_short_are_said_to_be() -> None:
 
 @settings(deadline=None)
 @given(crash_times, st.sampled_from([0.6, 0.9, 0.95, 0.99]), st.floats(1.0, 30.0))
+@example([1.0, 1.5, 1.5], 0.6, 1.0)  # a run of the whole length is just enough
 def test_what_is_said_to_be_needed_is_enough(
     crashes: list[float], confidence: float, share: float
 ) -> None:

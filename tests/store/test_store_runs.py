@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -117,6 +118,26 @@ def test_history_is_earlier_runs_of_the_same_command(store: Store, new_run: NewR
     info = store.resolve(ids[2]).info()
     assert {folder.id for folder in store.history(info)} == set(ids[:2])
     assert len(store.history(info, limit=1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "signal", "counts"),
+    [
+        ({"investigation": "k", "changes": []}, "SIGSEGV", True),
+        ({"investigation": "k", "changes": []}, "SIGTERM", False),
+        ({"investigation": "k", "changes": ["--accum 4"]}, "SIGSEGV", False),
+        ({"changes": []}, "SIGTERM", True),
+    ],
+)
+def test_trials_are_history_only_as_what_they_show_of_the_command(
+    store: Store, new_run: NewRun, settings: dict[str, Any], signal: str, counts: bool
+) -> None:
+    trial = new_run(("python", "a.py"))
+    trial.update_info(settings=settings)
+    trial.finish(Outcome("signal", "died", signal), 1.0)
+    now = store.resolve(ended(new_run, ("python", "a.py"))).info()
+
+    assert [folder.id for folder in store.history(now)] == [trial.id] * counts
 
 
 @pytest.mark.parametrize("junk", [b"", b"not a database", b"SQLite format 3\0" + b"\xff" * 5000])

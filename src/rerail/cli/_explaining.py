@@ -6,7 +6,6 @@ and shown on standard error.
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,16 +20,10 @@ def explain_recording(path: Path, store: Store, *, shows: bool) -> bytes:
 
     folder = RunFolder(path)
     document = diagnosis_of(folder, store.history(folder.info()))
-    _keep(path, document)
+    layout.keep_diagnosis(path, dumps(document, indent=1))
     if shows:
         _show(document)
     return dumps({**document, "run": path.name}).encode() + b"\n"
-
-
-def _keep(path: Path, document: dict[str, Any]) -> None:
-    """Also without room for it: it can be made again from the rest."""
-    with contextlib.suppress(OSError):
-        layout.replace_file(path / layout.DIAGNOSIS, dumps(document, indent=1).encode() + b"\n")
 
 
 def _show(document: dict[str, Any]) -> None:

@@ -31,6 +31,17 @@ def json_option(function: F) -> F:
     )(function)
 
 
+def stall_option(function: F) -> F:
+    """--stall SECONDS, given to the command as `stall_seconds`."""
+    return click.option(
+        "--stall",
+        "stall_seconds",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="SECONDS",
+        help="No step and no output for this long is a hang [default: from the run's own pace].",
+    )(function)
+
+
 def store_to_read(home: Path | None) -> Store:
     """The store that --home, RERAIL_HOME, or the nearest `.rerail` here or above says."""
     return Store(find_home(home, for_reading=True))

@@ -6,18 +6,27 @@ Ends with 0 when a change is confirmed, 1 for any other answer, 2 for wrong usag
 from __future__ import annotations
 
 import os
-import signal
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from rerail.cli._duration import Duration
-from rerail.cli._options import home_option, json_option, store_to_read, store_to_write
+from rerail.cli._experiments import (
+    answer,
+    budget_option,
+    confidence_option,
+    end_gently_when_terminated,
+    fresh_option,
+    has_screen,
+)
+from rerail.cli._options import (
+    home_option,
+    json_option,
+    stall_option,
+    store_to_read,
+    store_to_write,
+)
 from rerail.errors import UsageError
-
-_INTERRUPTED = 130
 
 
 @click.command(
@@ -34,21 +43,8 @@ _INTERRUPTED = 130
     help="One thing to change: '--accum 4', OMP_NUM_THREADS=1, dataloader-workers=0."
     " Repeat it [default: what the diagnosis suggests].",
 )
-@click.option(
-    "--confidence",
-    type=click.FloatRange(0.5, 1.0, min_open=True, max_open=True),
-    default=0.99,
-    show_default=True,
-    help="How sure to be before it is called confirmed.",
-)
-@click.option(
-    "--budget",
-    type=Duration(),
-    default="30m",
-    show_default=True,
-    metavar="TIME",
-    help="Stop then.",
-)
+@confidence_option(0.99, "confirmed")
+@budget_option("30m")
 @click.option("--max-trials", type=click.IntRange(min=1), metavar="N", help="Stop after so many.")
 @click.option(
     "--jobs",
@@ -57,13 +53,7 @@ _INTERRUPTED = 130
     metavar="N",
     help="Trials at once [default: 1].",
 )
-@click.option(
-    "--stall",
-    "stall_seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="No step and no output for this long is a hang [default: from the run's own pace].",
-)
+@stall_option
 @click.option("--alternatives", is_flag=True, help="Look for other changes that do as well.")
 @click.option(
     "--scheduler",
@@ -84,7 +74,7 @@ _INTERRUPTED = 130
     metavar="DIR",
     help="Also write the smallest command that still fails into the new folder DIR.",
 )
-@click.option("--fresh", is_flag=True, help="Start anew instead of going on.")
+@fresh_option
 @click.option("--list", "lists", is_flag=True, help="Only show which changes apply to CMD.")
 @json_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
@@ -132,10 +122,9 @@ def command(
         reproducer=reproducer,
     )
     document = _investigate(command, tries, home, options)
-    _tell(document, as_json=as_json)
-    if document["ended_because"] == "interrupted":
-        return _INTERRUPTED
-    return 0 if document["status"] == "confirmed" else 1
+    from rerail.investigation.view import summary_lines
+
+    return answer(document, summary_lines(document), as_json=as_json, good_status="confirmed")
 
 
 def _investigate(
@@ -145,25 +134,14 @@ def _investigate(
     from rerail.investigation.session import investigate
     from rerail.investigation.view import Lines, Table
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: keep everything
+    end_gently_when_terminated()
     store = store_to_write(home)
-    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+    if has_screen():
         table = Table(console(to_stderr=True))
         with table.live:
             return investigate(command, tries, store, options, table)
     lines = Lines(lambda text: click.echo(f"rerail: {text}", err=True))
     return investigate(command, tries, store, options, lines)
-
-
-def _tell(document: dict[str, Any], *, as_json: bool) -> None:
-    from rerail.cli._printing import console, print_json
-    from rerail.investigation.view import summary_lines
-
-    printer = console(to_stderr=as_json)
-    for line in summary_lines(document):
-        printer.print(line, markup=False)
-    if as_json:
-        print_json(document)
 
 
 def _list(command: tuple[str, ...], home: Path | None, *, as_json: bool) -> int:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from rerail.cli._options import home_option, json_option, store_to_write
+from rerail.cli._options import home_option, json_option, stall_option, store_to_write
 from rerail.errors import UsageError
 from rerail.recorder import CommandNotStarted, Recording, RunOptions, record
 from rerail.store.store import Store
@@ -30,13 +30,7 @@ if TYPE_CHECKING:
     epilog="Example: rerail run --stall 300 -- python train.py --workers 8",
 )
 @home_option
-@click.option(
-    "--stall",
-    "stall_seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="No step and no output for this long is a hang [default: from the run's own pace].",
-)
+@stall_option
 @click.option(
     "--on-stall",
     default="report",

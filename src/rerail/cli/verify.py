@@ -6,19 +6,21 @@ Ctrl-C.
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from rerail.cli._duration import Duration
-from rerail.cli._options import home_option, json_option, store_to_write
+from rerail.cli._experiments import (
+    answer,
+    budget_option,
+    confidence_option,
+    end_gently_when_terminated,
+    fresh_option,
+    has_screen,
+)
+from rerail.cli._options import home_option, json_option, stall_option, store_to_write
 from rerail.errors import UsageError
-
-_INTERRUPTED = 130
 
 
 @click.command(
@@ -35,29 +37,10 @@ _INTERRUPTED = 130
     help="The fix: '--accum 4', OMP_NUM_THREADS=1, dataloader-workers=0. Repeat it"
     " [default: the fix is in the program already].",
 )
-@click.option(
-    "--confidence",
-    type=click.FloatRange(0.5, 1.0, min_open=True, max_open=True),
-    default=0.95,
-    show_default=True,
-    help="How sure to be before it is called proven.",
-)
-@click.option(
-    "--budget",
-    type=Duration(),
-    default="1h",
-    show_default=True,
-    metavar="TIME",
-    help="Stop then.",
-)
-@click.option(
-    "--stall",
-    "stall_seconds",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="No step and no output for this long is a hang [default: from the run's own pace].",
-)
-@click.option("--fresh", is_flag=True, help="Start anew instead of going on.")
+@confidence_option(0.95, "proven")
+@budget_option("1h")
+@stall_option
+@fresh_option
 @json_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
 def command(
@@ -84,10 +67,7 @@ def command(
 
     options = VerifyOptions(confidence, budget, stall_seconds, fresh)
     document = _verify(command, changes, home, options)
-    _tell(document, as_json=as_json)
-    if document["ended_because"] == "interrupted":
-        return _INTERRUPTED
-    return 0 if document["status"] == "proven" else 1
+    return answer(document, document["summary"], as_json=as_json, good_status="proven")
 
 
 def _verify(
@@ -98,21 +78,11 @@ def _verify(
     from rerail.remedies.verify import verify
     from rerail.remedies.verify_view import Lines, Screen
 
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: keep everything
+    end_gently_when_terminated()
     store = store_to_write(home)
-    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+    if has_screen():
         screen = Screen(console(to_stderr=True))
         with screen.live:
             return verify(command, changes, store, options, screen)
     lines = Lines(lambda text: click.echo(paragraph(text), err=True))
     return verify(command, changes, store, options, lines)
-
-
-def _tell(document: dict[str, Any], *, as_json: bool) -> None:
-    from rerail.cli._printing import console, print_json
-
-    printer = console(to_stderr=as_json)
-    for line in document["summary"]:
-        printer.print(line, markup=False)
-    if as_json:
-        print_json(document)

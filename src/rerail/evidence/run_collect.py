@@ -30,7 +30,7 @@ from rerail.evidence.run_progress import (
 from rerail.evidence.run_ranks import read_failed_first
 from rerail.evidence.run_stalls import read_stalls
 from rerail.evidence.run_words import sentence
-from rerail.records import Evidence, Observation, RunInfo
+from rerail.records import Evidence, Observation
 from rerail.store import RunFolder
 
 Reader = Callable[[RecordedRun], list[Observation]]
@@ -105,23 +105,13 @@ def _missing(run: RecordedRun, what: str, why: str) -> Observation:
     )
 
 
-def _is_no_run_of_its_own(info: RunInfo) -> bool:
-    """A trial that had something changed, or that was ended when it had told enough."""
-    settings, outcome = info.settings, info.outcome
-    is_trial = any(name in settings for name in ("investigation", "verification", "reference"))
-    was_ended = outcome is not None and outcome.signal in ("SIGTERM", "SIGKILL")
-    return bool(settings.get("changes")) or (is_trial and was_ended)
-
-
 def _past_ends(history: Sequence[RunFolder]) -> list[PastEnd]:
     """Oldest first. A past run that cannot be read is no reason to be silent about this one."""
     runs = []
     for folder in history[:MOST_RUNS]:
         try:
-            run = read_material(folder, is_past=True)
+            runs.append(read_material(folder, is_past=True))
         except RerailError:
             continue
-        if not _is_no_run_of_its_own(run.info):
-            runs.append(run)
     runs.sort(key=lambda run: run.info.started_unix)
     return [past_end(run) for run in runs]

@@ -43,7 +43,7 @@ def earlier_runs(
         info = summary.info
         if info.fingerprint != wanted or info.state != "ended" or info.started_unix < since:
             continue
-        if info.settings.get("changes") or info.settings.get("was_stopped"):
+        if info.settings.get("changes"):
             continue
         folder = RunFolder(summary.path)
         try:

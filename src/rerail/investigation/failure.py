@@ -76,29 +76,12 @@ class Diagnostician:
         info = folder.info()
         diagnosis = diagnose(collect_run(folder), self.catalogue, info.command)
         if keeps:
-            self._keep(folder, diagnosis)
+            layout.keep_diagnosis(folder.path, dumps(diagnosis.to_json(), indent=1))
         rivals = {c.cause.id: c.probability for c in diagnosis.candidates}
         if not _has_failed(diagnosis):
             return Ending(None, rivals)
-        leading = diagnosis.leading
-        outcome = diagnosis.outcome
-        failure = Failure(
-            cause=leading.cause.id if leading else None,
-            kind=outcome.kind,
-            signal=outcome.signal,
-            exit_code=outcome.exit_code,
-            exception=_exception(folder.boxes()),
-            summary=outcome.summary,
-            run=folder.id,
-        )
+        failure = failure_of(diagnosis, folder.boxes(), folder.id)
         return Ending(failure, rivals, diagnosis.candidates)
-
-    def _keep(self, folder: RunFolder, diagnosis: Diagnosis) -> None:
-        try:
-            text = dumps(diagnosis.to_json(), indent=1).encode() + b"\n"
-            layout.replace_file(folder.path / layout.DIAGNOSIS, text)
-        except OSError:
-            pass  # it can be made again from the rest
 
 
 def _has_failed(diagnosis: Diagnosis) -> bool:
@@ -108,5 +91,14 @@ def _has_failed(diagnosis: Diagnosis) -> bool:
     return diagnosis.leading is not None and diagnosis.leading.probability >= _LIKELY
 
 
-def _exception(boxes: Sequence[BlackBox]) -> str | None:
-    return next((box.exception_type for box in boxes if box.exception_type), None)
+def failure_of(diagnosis: Diagnosis, boxes: Sequence[BlackBox], run: str) -> Failure:
+    leading, outcome = diagnosis.leading, diagnosis.outcome
+    return Failure(
+        cause=leading.cause.id if leading else None,
+        kind=outcome.kind,
+        signal=outcome.signal,
+        exit_code=outcome.exit_code,
+        exception=next((box.exception_type for box in boxes if box.exception_type), None),
+        summary=outcome.summary,
+        run=run,
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -23,6 +24,10 @@ APPLIED_NOTE = "change applied: "
 _CLOCK_SECONDS = 0.05  # what is noticed of an ending later than it was
 
 
+def changes_in_words(changes: Sequence[str]) -> str:
+    return "with " + " and ".join(changes) if changes else "unchanged"
+
+
 @dataclass(frozen=True)
 class Trial:
     changes: tuple[str, ...]
@@ -41,6 +46,16 @@ class Trial:
 
     def exposure(self, unit: Unit) -> float:
         return self.distance.of(unit, died=self.outcome == "crashed")
+
+    def in_words(self, far: str) -> str:
+        """What came of it, `far` being how far it came in words."""
+        return {
+            "crashed": f"failed after {far}",
+            "finished": f"ended well after {far}",
+            "stopped": f"clean for {far}, then stopped",
+            "other": f"died of another cause ({self.cause or 'unknown'}) after {far}",
+            "lost": f"no record: {self.summary}",
+        }[self.outcome]
 
     def contract(self, unit: Unit) -> dict[str, Any]:
         exposure = self.exposure(unit)

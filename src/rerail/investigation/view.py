@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rerail.investigation.observation import Plan
-from rerail.investigation.trial import Trial
+from rerail.investigation.trial import Trial, changes_in_words
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -31,7 +31,7 @@ class Lines:
         self._write(text)
 
     def started(self, number: int, plan: Plan) -> None:
-        self._write(f"trial {number}: {_with(plan.changes)}: {plan.reason}")
+        self._write(f"trial {number}: {changes_in_words(plan.changes)}: {plan.reason}")
 
     def ended(self, number: int, trial: Trial) -> None:
         self._write(f"trial {number}: {_what_came_of(trial)}")
@@ -56,7 +56,7 @@ class Table:
         pass
 
     def ended(self, number: int, trial: Trial) -> None:
-        text = f"trial {number}, {_with(trial.changes)}: {_what_came_of(trial)}"
+        text = f"trial {number}, {changes_in_words(trial.changes)}: {_what_came_of(trial)}"
         self._console.print(text, markup=False)
 
     def moved(self, session: Session) -> None:
@@ -76,28 +76,17 @@ def _table(session: Session) -> RenderableType:
         parts.append(table)
     for each in session.under_way:
         far = f", {each.exposure:g} {session.notebook.unit}" if each.exposure else ""
-        parts.append(Text(f"trial {each.number}: {_with(each.plan.changes)}{far}"))
+        parts.append(Text(f"trial {each.number}: {changes_in_words(each.plan.changes)}{far}"))
     left = max(0.0, session.seconds_left)
     trials = "" if session.trials_left is None else f", {session.trials_left} trials"
     parts.append(Text(f"left of the budget: {_duration(left)}{trials}. Ctrl-C keeps everything."))
     return Group(*parts)
 
 
-def _with(changes: tuple[str, ...] | list[str]) -> str:
-    return "with " + " and ".join(changes) if changes else "unchanged"
-
-
 def _what_came_of(trial: Trial) -> str:
     distance = trial.distance
     far = f"{distance.steps} steps" if distance.steps else f"{distance.seconds:.1f} s"
-    words = {
-        "crashed": f"failed after {far}",
-        "finished": f"ended well after {far}",
-        "stopped": f"clean for {far}, then stopped",
-        "other": f"died of another cause ({trial.cause or 'unknown'}) after {far}",
-        "lost": f"no record: {trial.summary}",
-    }
-    text = words[trial.outcome]
+    text = trial.in_words(far)
     if trial.not_applied:
         text += f"; {', '.join(trial.not_applied)} did not take effect"
     return text

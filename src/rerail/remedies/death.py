@@ -14,9 +14,9 @@ from rerail.diagnosis import Diagnosis, diagnose
 from rerail.diagnosis.result import Candidate
 from rerail.errors import RerailError
 from rerail.evidence.run_collect import collect_run
-from rerail.investigation.failure import Failure
+from rerail.investigation.failure import Failure, failure_of
 from rerail.investigation.profile import Profile, read_profile
-from rerail.records import BlackBox, Outcome, RunInfo
+from rerail.records import BlackBox, Outcome
 from rerail.store import RunFolder, Store, layout
 from rerail.store.codec import dumps
 
@@ -85,20 +85,12 @@ def read_death(folder: RunFolder, store: Store, catalogue: Catalogue) -> Death |
     outcome = info.outcome
     if outcome is None or outcome.kind == "ok":
         return None
-    evidence = collect_run(folder, _history(store, info))
+    evidence = collect_run(folder, store.history(info))
     diagnosis = diagnose(evidence, catalogue, info.command)
-    _keep(folder, diagnosis)
+    layout.keep_diagnosis(folder.path, dumps(diagnosis.to_json(), indent=1))
     boxes = _boxes(folder)
     leading = diagnosis.leading
-    failure = Failure(
-        cause=leading.cause.id if leading else None,
-        kind=outcome.kind,
-        signal=outcome.signal,
-        exit_code=outcome.exit_code,
-        exception=next((box.exception_type for box in boxes if box.exception_type), None),
-        summary=outcome.summary,
-        run=folder.id,
-    )
+    failure = failure_of(diagnosis, boxes, folder.id)
     box = max(boxes, key=lambda each: each.optimizer_steps, default=None)
     clock = _clock(box, info.started_unix)
     # Under mixed precision single steps overflow, and training goes on: only if it died of it.
@@ -153,16 +145,6 @@ def stopped_by(folder: RunFolder, outcome: Outcome, diagnosis: Diagnosis) -> str
     return None
 
 
-def _history(store: Store, info: RunInfo) -> list[RunFolder]:
-    """Earlier runs of the command as it is typed; trials with changes say nothing of it."""
-    marks = ("changes", "investigation", "verification", "reference")
-    return [
-        folder
-        for folder in store.history(info)
-        if not any(folder.info().settings.get(mark) for mark in marks)
-    ]
-
-
 def _deaths_at_one_step(diagnosis: Diagnosis) -> int:
     for observation in diagnosis.observations:
         if observation.kind == "history" and observation.data.get("pattern") == "constant":
@@ -185,11 +167,3 @@ def _boxes(folder: RunFolder) -> Sequence[BlackBox]:
 
 def _whole(value: object) -> int | None:
     return int(value) if isinstance(value, (int, float)) else None
-
-
-def _keep(folder: RunFolder, diagnosis: Diagnosis) -> None:
-    try:
-        text = dumps(diagnosis.to_json(), indent=1).encode() + b"\n"
-        layout.replace_file(folder.path / layout.DIAGNOSIS, text)
-    except OSError:
-        pass  # it can be made again from the rest

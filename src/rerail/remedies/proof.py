@@ -65,7 +65,8 @@ def needed_for(model: FailureModel, confidence: float, run_length: float | None 
         runs = _smallest(lambda n: luck_of(model, [run_length] * math.ceil(n)) <= most_luck, 1.0)
         return Needed(run_length, math.ceil(runs), why)
     exposure = _smallest(lambda x: luck_of(model, [x]) <= most_luck, found.exposure)
-    return Needed(exposure, 1, why)
+    # The search stops short of the last digits; a run of the whole length was seen to be enough.
+    return Needed(exposure if run_length is None else min(exposure, run_length), 1, why)
 
 
 def _smallest(is_enough: Callable[[float], bool], begin: float) -> float:

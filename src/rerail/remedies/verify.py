@@ -22,6 +22,7 @@ from rerail.investigation.changes import exclusive_groups, parse_changes
 from rerail.investigation.exposure import Distance
 from rerail.investigation.failure import Diagnostician
 from rerail.investigation.profile import Profile
+from rerail.investigation.trial import changes_in_words
 from rerail.recorder import CommandNotStarted
 from rerail.recorder.launch import find_program
 from rerail.remedies.baseline import (
@@ -348,18 +349,10 @@ class Session:
         trial = found.trial
         unit = self.known.unit if self.baseline else trial.distance.unit()
         far = exposure_in_words(trial.exposure(unit), unit)
-        words = {
-            "crashed": f"failed after {far}",
-            "finished": f"ended well after {far}",
-            "stopped": f"clean for {far}, then stopped",
-            "other": f"died of another cause ({trial.cause or 'unknown'}) after {far}",
-            "lost": f"no record: {trial.summary}",
-        }
-        with_changes = " and ".join(trial.changes)
-        who = f"with {with_changes}" if with_changes else "unchanged"
+        who = changes_in_words(trial.changes)
         if not self.changes and found in self.tried:
             who = "as it is now"
-        self._watcher.said(f"{who}: {words[trial.outcome]}")
+        self._watcher.said(f"{who}: {trial.in_words(far)}")
         if found.stopped == "interrupted":
             raise KeyboardInterrupt
         if found.stopped == "budget":

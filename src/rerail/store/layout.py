@@ -5,6 +5,7 @@ The names of docs/run-folder.md, in one place; making ids and folders; atomic re
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -76,6 +77,12 @@ def open_append(path: Path) -> int:
     """A descriptor at the end of the file. The umask can only take bits of 0600 away."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
     return os.open(path, flags, FILE_MODE)
+
+
+def keep_diagnosis(run: Path, document: str) -> None:
+    """Also without room for it: it can be made again from the rest."""
+    with contextlib.suppress(OSError):
+        replace_file(run / DIAGNOSIS, document.encode() + b"\n")
 
 
 def replace_file(path: Path, data: bytes) -> None:

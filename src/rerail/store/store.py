@@ -139,13 +139,17 @@ class Store:
             return self._summaries(index, ids)
 
     def history(self, info: RunInfo, limit: int = 20) -> Sequence[RunFolder]:
-        """Earlier runs of the same command in the same folder, newest first."""
+        """Earlier runs of the same command in the same folder, newest first.
+
+        Not trials that show something else than the command: see `_is_of_something_else`.
+        """
         same = [
             _reader(summary.path)
             for summary in self.summaries()
             if summary.info.fingerprint == info.fingerprint
             and summary.info.id != info.id
             and summary.info.started_unix <= info.started_unix
+            and not _is_of_something_else(summary.info)
         ]
         return same[:limit]
 
@@ -227,6 +231,13 @@ def fingerprint(command: Sequence[str], cwd: str | os.PathLike[str]) -> str:
 
     text = dumps([os.fspath(cwd), list(command)])
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
+
+
+def _is_of_something_else(info: RunInfo) -> bool:
+    """A trial that had something changed, or that was ended when it had told enough."""
+    is_trial = any(name in info.settings for name in ("investigation", "verification", "reference"))
+    was_ended = info.outcome is not None and info.outcome.signal in ("SIGTERM", "SIGKILL")
+    return bool(info.settings.get("changes")) or (is_trial and was_ended)
 
 
 def _reader(path: Path) -> RunFolder:

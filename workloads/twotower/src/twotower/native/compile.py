@@ -34,7 +34,7 @@ def compile_kernel(name: str, *libraries: Path) -> Path:
         )
     # -march=native: a cache in a shared home folder must not meet another processor.
     recipe = hashlib.sha256(repr((compiler, _FLAGS, libraries, sorted(cpu_flags()))).encode())
-    for source in (_HERE / f"{name}.c", _HERE / "parallel.h"):
+    for source in (_HERE / f"{name}.c", *sorted(_HERE.glob("*.h"))):
         recipe.update(source.read_bytes())
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "twotower"
     built = folder / f"{name}-{recipe.hexdigest()[:16]}.so"

@@ -14,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "best.h"
+
 enum {
     TILE_QUERIES = 12, /* 12 x 2 accumulators, 2 documents' registers, 1 broadcast: 27 of 32 */
     GROUP = 16,        /* documents side by side in one register */
@@ -66,17 +68,6 @@ typedef struct {
     int64_t count, width, k, first_row, end_row;
     int64_t looked_at;           /* goes out: float products made */
 } job_t;
-
-/* Keeps best[0..k) sorted, largest first; an equal score stays behind the one that was there. */
-static void insert(float *best, int64_t *ids, int64_t k, float score, int64_t id) {
-    int64_t place = k - 1;
-    for (; place > 0 && best[place - 1] < score; place--) {
-        best[place] = best[place - 1];
-        ids[place] = ids[place - 1];
-    }
-    best[place] = score;
-    ids[place] = id;
-}
 
 typedef struct {
     int64_t padded, tiles; /* width in whole groups of four, queries in whole tiles */

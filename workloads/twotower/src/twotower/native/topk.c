@@ -3,6 +3,7 @@
  * Each thread takes some queries and walks the bank in blocks that stay in its cache. Every sum
  * is made in one fixed order, so the answer does not depend on the number of threads.
  */
+#include "best.h"
 #include "parallel.h"
 
 enum { BLOCK_ROWS = 256, LANES = 16 };
@@ -23,17 +24,6 @@ static float inner_product(const float *a, const float *b, int64_t width) {
     for (int lane = 0; lane < LANES; lane++) sum += sums[lane];
     for (; i < width; i++) sum += a[i] * b[i];
     return sum;
-}
-
-/* Keeps best[0..k) sorted, largest first; an equal score stays behind the one that was there. */
-static void insert(float *best, int64_t *ids, int64_t k, float score, int64_t id) {
-    int64_t place = k - 1;
-    for (; place > 0 && best[place - 1] < score; place--) {
-        best[place] = best[place - 1];
-        ids[place] = ids[place - 1];
-    }
-    best[place] = score;
-    ids[place] = id;
 }
 
 static void search_share(int32_t *global_id, int32_t *bound_id, job_t *job) {

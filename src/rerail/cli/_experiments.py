@@ -1,0 +1,73 @@
+"""What the commands that experiment with the user's own command have in common.
+
+Ctrl-C and SIGTERM keep what was learnt; people's text goes to standard error beside a document.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import click
+
+from rerail.cli._duration import Duration
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_INTERRUPTED = 130
+
+
+def confidence_option(default: float, word: str) -> Callable[[F], F]:
+    """--confidence, given to the command under that name."""
+    return click.option(
+        "--confidence",
+        type=click.FloatRange(0.5, 1.0, min_open=True, max_open=True),
+        default=default,
+        show_default=True,
+        help=f"How sure to be before it is called {word}.",
+    )
+
+
+def budget_option(default: str) -> Callable[[F], F]:
+    """--budget TIME, given to the command in seconds."""
+    return click.option(
+        "--budget",
+        type=Duration(),
+        default=default,
+        show_default=True,
+        metavar="TIME",
+        help="Stop then.",
+    )
+
+
+def fresh_option(function: F) -> F:
+    return click.option("--fresh", is_flag=True, help="Start anew instead of going on.")(function)
+
+
+def end_gently_when_terminated() -> None:
+    """SIGTERM as Ctrl-C: keep everything."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def has_screen() -> bool:
+    """Whether standard error can be drawn on."""
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def answer(
+    document: dict[str, Any], lines: Iterable[str], *, as_json: bool, good_status: str
+) -> int:
+    """Print it; the exit status."""
+    from rerail.cli._printing import console, print_json
+
+    printer = console(to_stderr=as_json)
+    for line in lines:
+        printer.print(line, markup=False)
+    if as_json:
+        print_json(document)
+    if document["ended_because"] == "interrupted":
+        return _INTERRUPTED
+    return 0 if document["status"] == good_status else 1
