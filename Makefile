@@ -27,8 +27,9 @@ demo: setup  ## a training dies; rerail says why, proves it, and brings it back
 test: setup  ## all tests that take seconds, in parallel
 	$(BIN)/python -m pytest -n 2 -m 'not slow'
 
-test-slow: setup  ## the long ones: repetitions, chaos, whole stories
+test-slow: setup  ## the long ones: repetitions, chaos, whole stories, new property examples
 	$(BIN)/python -m pytest -n 2 -m slow
+	$(BIN)/python -m pytest -n 2 -m 'hypothesis and not slow' --hypothesis-profile=search
 
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check .

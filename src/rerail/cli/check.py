@@ -6,9 +6,10 @@ Ends with 1 when something fatal stands, 0 otherwise, 2 for wrong usage or an un
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -75,22 +76,46 @@ def command(
             "As in: rerail check --what-if '--batch-size 64' -- python train.py",
         )
     from rerail.preflight.checking import check
+    from rerail.preflight.stopping import Stop, Stopped
 
-    found = check(
-        what,
-        _cwd(),
-        dict(os.environ),
-        runs=not no_run,
-        steps=steps,
-        most_seconds=seconds,
-        what_ifs=what_ifs,
-        say=lambda text: click.echo(f"rerail: {text}", err=True),
-    )
+    stop = Stop(_say_that_it_ends)
+    try:
+        with stop.listening():
+            found = check(
+                what,
+                _cwd(),
+                dict(os.environ),
+                runs=not no_run,
+                steps=steps,
+                most_seconds=seconds,
+                what_ifs=what_ifs,
+                say=_say,
+                stop=stop,
+            )
+    except Stopped as stopped:
+        _end_by(stopped.signal_number)
     document = found.to_json()
     if fix:
         document["fix"] = _write_fix(found.findings)
     _tell(found, document, as_json=as_json)
     return 1 if found.is_fatal else 0
+
+
+def _say(text: str) -> None:
+    click.echo(f"rerail: {text}", err=True)
+
+
+def _say_that_it_ends(signal_number: int) -> None:
+    name = signal.Signals(signal_number).name
+    # Not click.echo: a signal can come while it is in the middle of another line.
+    os.write(2, f"rerail: {name}: ending what was started ...\n".encode())
+
+
+def _end_by(signal_number: int) -> NoReturn:
+    from rerail.cli.run import end_as
+
+    _say("check was ended before its answer; nothing of the dry run is left behind")
+    end_as(None, signal_number)
 
 
 def _cwd() -> Path:
@@ -105,10 +130,10 @@ def _write_fix(findings: list[Finding]) -> str | None:
 
     text = fixes.snippet(findings)
     if not text:
-        click.echo("rerail: nothing to write: no safe change would help", err=True)
+        _say("nothing to write: no safe change would help")
         return None
     path = fixes.write(text, _cwd())
-    click.echo(f"rerail: the safe changes are in {path}; apply them: source {path}", err=True)
+    _say(f"the safe changes are in {path}; apply them: source {path}")
     return str(path)
 
 

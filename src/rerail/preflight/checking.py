@@ -16,6 +16,7 @@ from rerail.preflight.finding import Finding, by_gravity
 from rerail.preflight.first_steps import find_in_first_steps
 from rerail.preflight.memory_plan import MemoryPlan, plan_of
 from rerail.preflight.rehearsal import rehearse
+from rerail.preflight.stopping import Stop
 from rerail.preflight.what_if import WhatIf, what_if
 
 Progress = Callable[[str], None]
@@ -54,8 +55,9 @@ def check(
     most_seconds: float = 120.0,
     what_ifs: Sequence[str] = (),
     say: Progress = lambda text: None,
+    stop: Stop | None = None,
 ) -> Check:
-    """`runs`: also a dry run of the command; only where a Python was found behind it."""
+    """`runs`: also a dry run of the command. `stop`: what ends it early, with `Stopped`."""
     for text in what_ifs:
         parse_change(text)  # before anything is run for it
     found = audit(command, cwd, environ)
@@ -63,7 +65,7 @@ def check(
     if not command or not runs:
         return result
     say("dry run of the first steps ...")
-    rehearsal = rehearse(command, cwd, environ, steps=steps, most_seconds=most_seconds)
+    rehearsal = rehearse(command, cwd, environ, steps=steps, most_seconds=most_seconds, stop=stop)
     around = found.target.surroundings
     new = find_in_first_steps(rehearsal, around)
     if rehearsal.ending != "failed":
@@ -82,6 +84,7 @@ def check(
                     plan,
                     steps=steps,
                     most_seconds=most_seconds,
+                    stop=stop,
                 )
             )
     result.findings = by_gravity(_merged(found.findings, new))

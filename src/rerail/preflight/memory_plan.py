@@ -17,6 +17,7 @@ from rerail.preflight.components import Component, batch_size, loader_settings, 
 from rerail.preflight.finding import Finding, Level
 from rerail.preflight.prediction import Prediction, predict
 from rerail.preflight.rehearsal import Rehearsal, rehearse
+from rerail.preflight.stopping import Stop
 
 _ROOM_SHARE = 0.95  # the kernel and other processes need some
 _LARGE_FILE_BYTES = 256 << 20
@@ -187,6 +188,7 @@ def plan_memory(
     *,
     steps: int | None = None,
     most_seconds: float = 120.0,
+    stop: Stop | None = None,
 ) -> MemoryPlan:
-    rehearsal = rehearse(command, cwd, environ, steps=steps, most_seconds=most_seconds)
+    rehearsal = rehearse(command, cwd, environ, steps=steps, most_seconds=most_seconds, stop=stop)
     return plan_of(rehearsal, around or {})

@@ -5,7 +5,7 @@ with the variables RERAIL_REHEARSAL and WANDB_MODE added and a folder of ours on
 the last step (or before it would remove a file of the user's) it waits, loader workers fill their
 queues, memory is read, and it is ended at once, without its signal handlers or atexit functions.
 Promises: its record and scratch files are in a temporary folder, which is removed, and so are
-files and folders that the program made anew.
+files and folders that the program made anew, also when a signal ends it (`stop`).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from rerail.preflight.proc_memory import (
     tree_of,
     unmapped_shared_bytes,
 )
+from rerail.preflight.stopping import Stop
 from rerail.records import BlackBox, MappedLibrary, Outcome, ProcessRecord
 from rerail.scheduling.local import LocalTask
 from rerail.scheduling.task import Task
@@ -112,18 +113,21 @@ def rehearse(
     *,
     steps: int | None = None,
     most_seconds: float = 120.0,
+    stop: Stop | None = None,
 ) -> Rehearsal:
     """`steps` exactly; by default at least three, and more of them while they are quick."""
-    with _work_folder() as work:
+    stop = stop or Stop()
+    with stop.held(), _work_folder() as work:
         task = _task(command, cwd, environ, work, steps, most_seconds)
         running = LocalTask(task)
         begun = time.monotonic()
         try:
-            reports, still = _watch(running, work, begun + most_seconds)
+            reports, still = _watch(running, work, begun + most_seconds, stop)
             is_over = running.is_over()
         finally:
             (work / "reports" / "end").touch()
-            _let_end(running)
+            if stop.asked is None:
+                _let_end(running)
             running.stop()
             removed = remove_new(work / "reports" / "created.log")
         seconds = time.monotonic() - begun
@@ -188,10 +192,12 @@ def _task(
     )
 
 
-def _watch(running: LocalTask, work: Path, deadline: float) -> tuple[list[Report], Still]:
+def _watch(
+    running: LocalTask, work: Path, deadline: float, stop: Stop
+) -> tuple[list[Report], Still]:
     """Until somebody reports, the command ends, or time is up; then measure."""
     folder = work / "reports"
-    while not running.is_over() and time.monotonic() < deadline:
+    while not running.is_over() and time.monotonic() < deadline and stop.asked is None:
         if any(report.reason != "finished" for report in _reports(folder)):
             _wait_for_others(running, folder)
             still = _when_settled(running)

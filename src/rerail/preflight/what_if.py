@@ -20,6 +20,7 @@ from rerail.investigation.changes import Change, parse_change
 from rerail.preflight.components import batch_size, loader_settings
 from rerail.preflight.extrapolation import Curve, fit
 from rerail.preflight.memory_plan import MemoryPlan, plan_memory
+from rerail.preflight.stopping import Stop
 
 _PLAN_SHARE = 0.03
 Planner = Callable[[Sequence[str], Mapping[str, str]], MemoryPlan]
@@ -70,12 +71,18 @@ def what_if(
     *,
     steps: int | None = None,
     most_seconds: float = 120.0,
+    stop: Stop | None = None,
 ) -> WhatIf:
     change = parse_change(text)
 
     def planned(words: Sequence[str], variables: Mapping[str, str]) -> MemoryPlan:
         return plan_memory(
-            words, cwd, {**environ, **variables}, steps=steps, most_seconds=most_seconds
+            words,
+            cwd,
+            {**environ, **variables},
+            steps=steps,
+            most_seconds=most_seconds,
+            stop=stop,
         )
 
     wanted = _number(change.value)
