@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from preflight_processes import is_alive
 
 from rerail.errors import RerailError
 from rerail.preflight.checking import check
@@ -42,7 +43,7 @@ def test_it_stops_after_the_steps_and_leaves_no_trace(tmp_path: Path) -> None:
     assert saved.read_bytes() == b"yesterday's checkpoint"
     assert sorted(p.name for p in tmp_path.iterdir()) == ["best.pt", "train.log"]
     assert {str(log), str(saved)} == {p for report in found.reports for p in report.moved}
-    assert not any(_is_alive(record.pid) for record in found.records)
+    assert not any(is_alive(record.pid) for record in found.records)
     prediction = predict(found)
     assert prediction.low_bytes <= prediction.peak_bytes <= prediction.high_bytes
     assert prediction.peak_bytes >= max(report.peak() for report in found.reports)
@@ -76,7 +77,7 @@ def test_loader_workers_are_counted_once_and_are_gone_afterwards(with_workers: R
     assert prediction.peak_bytes < prediction.peak_rss_bytes
     names = {component.name for component in split(found, prediction)}
     assert "loader workers" in names
-    assert not any(_is_alive(record.pid) for record in found.records)
+    assert not any(is_alive(record.pid) for record in found.records)
 
 
 def test_a_program_that_fails_is_answered_with_its_diagnosis(tmp_path: Path) -> None:
@@ -122,15 +123,6 @@ def test_what_if_extrapolates_a_larger_number(tmp_path: Path) -> None:
     assert more.low_bytes <= more.peak_bytes <= more.high_bytes
     less = what_if("--batch-size 64", command, tmp_path, environ, plan, steps=3)
     assert less.is_measured and less.peak_bytes < more.peak_bytes
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    status = Path(f"/proc/{pid}/stat")
-    return not status.exists() or status.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
 @pytest.mark.slow
