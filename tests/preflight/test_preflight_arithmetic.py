@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,26 +84,26 @@ def test_the_prediction_is_never_below_what_was_seen(
 
 
 def test_workers_of_a_later_epoch_keep_what_their_parent_writes_over() -> None:
-    parent = report(7, 300 * MIB, [500 * MIB, 520 * MIB])
+    parent = report(7, 300 * MIB, [500 * MIB, 520 * MIB, 520 * MIB])
     for mark in parent.marks:
         mark["RssAnon"] = 400 * MIB if mark["mark"] == "step done" else 200 * MIB
     still = Still([ProcessMemory(7, 400 * MIB, 300 * MIB), ProcessMemory(8, 250 * MIB, 100 * MIB)])
 
-    def kept(persistent: bool, forked_at: float) -> int:
+    def kept(persistent: bool, begun: int) -> int:
         loader = LoaderSettings(1, 8, 2, "fork", False, persistent)
         box = BlackBox(7, 1, 1, "3.11", [], 0.0, True, True, loaders=[loader])
         records = [
             ProcessRecord(7, 1, 1, "main", "python", [], 0.0),
-            ProcessRecord(8, 2, 7, "loader-worker", "python", [], forked_at),
+            ProcessRecord(8, 2, 7, "loader-worker", "python", [], 1.0),
         ]
-        run = Rehearsal(("python",), "steps", 1.0, [parent], still, records, [box])
+        told = replace(parent, workers_begun_step=begun)
+        run = Rehearsal(("python",), "steps", 1.0, [told], still, records, [box])
         return kept_by_later_workers(run)
 
-    first, second = (float(m["t"]) for m in parent.marks if m["mark"] == "step done")
-    assert kept(False, first - 1) == 200 * MIB  # before the first step: all is still to come
-    assert kept(True, first - 1) == 0
-    assert 0 < kept(False, first + 0.5) <= 224 * MIB  # one step since then: a part is measured
-    assert first < second
+    assert kept(False, 0) == 200 * MIB  # before the first step: all is still to come
+    assert kept(True, 0) == 0
+    assert 0 < kept(False, 2) <= 224 * MIB  # one step since then: a part is measured
+    assert kept(False, 1) == 0  # two steps since then: measured
 
 
 def test_a_gpu_that_is_nearly_full_is_risky_and_an_idle_one_is_not_named() -> None:

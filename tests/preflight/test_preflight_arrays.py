@@ -80,3 +80,28 @@ def test_anything_else_is_unreadable_input(content: bytes) -> None:
             read_array_file(Path(file.name))
     with pytest.raises(UnreadableInput):
         read_array_file(Path("/nowhere/at/all.npz"))
+
+
+def test_python_objects_are_never_called_mappable(tmp_path: Path) -> None:
+    array = np.array([{"a": 1}, None], dtype=object)
+    np.savez(tmp_path / "o.npz", a=array)
+    np.save(tmp_path / "o.npy", array)
+    np.save(tmp_path / "r.npy", np.zeros(3, [("name", "O"), ("value", "<f4")]))
+    for name in ("o.npz", "o.npy", "r.npy"):
+        found = read_array_file(tmp_path / name)
+        assert found.is_loaded and not found.to_json()["is_mappable"]
+        assert "objects" in found.in_one_line()
+
+
+def test_what_is_wrong_with_a_file_is_said(tmp_path: Path) -> None:
+    whole = tmp_path / "whole.npz"
+    np.savez(whole, a=np.zeros(1000))
+    (tmp_path / "cut.npz").write_bytes(whole.read_bytes()[:2000])
+    (tmp_path / "empty.npz").touch()
+    for name, words in [
+        ("cut.npz", "cut short"),
+        ("empty.npz", "it is empty"),
+        ("none.npz", "there is no file"),
+    ]:
+        with pytest.raises(UnreadableInput, match=words):
+            read_array_file(tmp_path / name)

@@ -14,7 +14,7 @@ from rerail.errors import RerailError
 from rerail.preflight.checking import check
 from rerail.preflight.components import batch_size, split
 from rerail.preflight.memory_plan import plan_of
-from rerail.preflight.prediction import predict
+from rerail.preflight.prediction import kept_by_later_workers, predict
 from rerail.preflight.rehearsal import Rehearsal, rehearse
 from rerail.preflight.what_if import what_if
 
@@ -22,6 +22,18 @@ PROGRAM = Path(__file__).parent.parent / "programs" / "preflight_train.py"
 pytestmark = pytest.mark.torch
 pytest.importorskip("torch")
 MIB = 1 << 20
+SHORT_EPOCHS = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+net = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(net.parameters(), 0.1)
+loader = DataLoader(TensorDataset(torch.randn(24, 8)), 4, num_workers=1)
+for epoch in range(4):
+    for (x,) in loader:
+        optimizer.zero_grad()
+        net(x).mean().backward()
+        optimizer.step()
+"""
 
 
 def train(tmp_path: Path, *words: str, steps: int = 3) -> Rehearsal:
@@ -78,6 +90,29 @@ def test_loader_workers_are_counted_once_and_are_gone_afterwards(with_workers: R
     names = {component.name for component in split(found, prediction)}
     assert "loader workers" in names
     assert not any(is_alive(record.pid) for record in found.records)
+
+
+def test_workers_of_the_second_epoch_are_measured_in_the_first(with_workers: Rehearsal) -> None:
+    (report,) = with_workers.reports
+    assert len(with_workers.still.processes) == 3
+    assert report.workers_begun_step == 1
+    assert report.first_workers_bytes and kept_by_later_workers(with_workers) == 0
+    assert report.steps == 3
+
+
+def test_a_program_that_gets_to_its_second_epoch_is_given_the_workers_begun_early(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(SHORT_EPOCHS)
+    command = [sys.executable, str(script)]
+    found = rehearse(command, tmp_path, dict(os.environ), steps=7, most_seconds=300)
+    assert found.ending == "steps" and found.steps == 7
+    (report,) = found.reports
+    # Epochs of six steps: begun early after the fifth, taken over after the sixth.
+    assert report.first_workers_bytes is None
+    assert len([r for r in found.records if r.parent_pid == report.pid]) == 2
+    assert len(found.still.processes) == 2
 
 
 def test_a_program_that_fails_is_answered_with_its_diagnosis(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ _MAGIC = b"\x93NUMPY"
 _MOST_HEADER_BYTES = 1 << 20
 _SHARE_OF_FREE = 0.6
 _ITEM = re.compile(r"[<>|=]?([a-zA-Z])(\d*)(?:\[\w+\])?")
+_OBJECT = re.compile(r"(?:^|')\|O\d*(?:$|')")  # alone, or as the type of a field
 
 # What a program does, and how its memory grew: [private bytes, bytes of the mapped file].
 _PROBE = """
@@ -71,6 +72,10 @@ class Member:
     stored_bytes: int
     is_compressed: bool
 
+    @property
+    def has_objects(self) -> bool:
+        return _OBJECT.search(self.dtype) is not None
+
 
 @dataclass(frozen=True)
 class ArrayFile:
@@ -94,7 +99,12 @@ class ArrayFile:
     @property
     def is_loaded(self) -> bool:
         """NumPy never maps what is inside an archive, whatever mmap_mode says."""
-        return self.is_archive
+        return self.is_archive or self.has_objects
+
+    @property
+    def has_objects(self) -> bool:
+        """Pickled: to be read only from somebody who is trusted, so it is not measured either."""
+        return any(member.has_objects for member in self.members)
 
     def in_one_line(self) -> str:
         name = Path(self.path).name
@@ -104,16 +114,18 @@ class ArrayFile:
         )
         basis = "measured" if self.private_bytes is not None else "by its headers"
         disk = bytes_in_words(self.disk_bytes)
+        if not self.is_archive and self.has_objects:
+            return f"{name}: Python objects, which are loaded, never mapped: {disk} on disk"
         if not self.is_archive:
             return (
                 f"{name}: mappable (mmap_mode='r'): {size} of private memory after first access"
                 f" ({basis}); loaded without it: {bytes_in_words(self.memory_bytes)}"
             )
-        can = (
-            "cannot be mapped"
-            if self.is_compressed
-            else "its arrays could be mapped in place by their offset"
-        )
+        can = "its arrays could be mapped in place by their offset"
+        if self.is_compressed:
+            can = "cannot be mapped"
+        elif self.has_objects:
+            can = "holds Python objects, which cannot be mapped and take more than that"
         return (
             f"{name}: {how}, {disk} on disk; numpy.load loads it whatever mmap_mode says: {size} in"
             f" memory after first access ({basis}); {can}"
@@ -140,7 +152,7 @@ class ArrayFile:
             "memory_bytes": self.memory_bytes,
             "is_compressed": self.is_compressed,
             "is_loaded": self.is_loaded,
-            "is_mappable": not self.is_archive or not self.is_compressed,
+            "is_mappable": not (self.has_objects or (self.is_archive and self.is_compressed)),
             "measured_private_bytes": self.private_bytes,
             "measured_mapped_bytes": self.mapped_bytes,
             "seconds": self.seconds,
@@ -154,17 +166,35 @@ def read_array_file(path: Path) -> ArrayFile:
     """What the headers say; nothing is loaded."""
     try:
         size = path.stat().st_size
+    except OSError as error:
+        what = "there is no file" if isinstance(error, FileNotFoundError) else "cannot read"
+        raise UnreadableInput(
+            f"{what} {path}", "Check its name, and that you may read it."
+        ) from None
+    try:
         if zipfile.is_zipfile(path):
             return ArrayFile(str(path), size, _archive_members(path), is_archive=True)
         with path.open("rb") as file:
             shape, dtype, memory = _read_header(file)
     except (OSError, zipfile.BadZipFile, ValueError, SyntaxError, EOFError) as error:
         raise UnreadableInput(
-            f"{path} cannot be read as NumPy arrays: {error}",
+            f"{path} cannot be read as NumPy arrays: {_why_not(path, error)}",
             "It should be what numpy.save or numpy.savez wrote.",
         ) from error
     member = Member(path.stem, shape, dtype, memory, memory, is_compressed=False)
     return ArrayFile(str(path), size, (member,), is_archive=False)
+
+
+def _why_not(path: Path, error: Exception) -> str:
+    try:
+        with path.open("rb") as file:
+            head = file.read(4)
+    except OSError as unreadable:
+        return unreadable.strerror or str(unreadable)
+    if not head:
+        return "it is empty"
+    # An archive's directory is at its end: what was cut off while it was written or copied.
+    return "an archive that is cut short" if head == b"PK\x03\x04" else str(error)
 
 
 def _archive_members(path: Path) -> tuple[Member, ...]:

@@ -113,14 +113,26 @@ def _set_up(training: list[Report], before: Iterable[Component]) -> Component:
 
 
 def _kept_already(rehearsal: Rehearsal, training: list[Report]) -> int:
-    """Of the private pages of the tree: what workers share with each other and no parent has."""
+    """Of the private pages of the tree: what workers hold beyond their own and no parent has."""
     workers = workers_of(rehearsal)
-    if len(workers) < 2:  # what a single worker keeps is its own
-        return 0
+    own = own_of_workers(rehearsal)
+    if len(workers) < 2 and not _has_first_workers(rehearsal):
+        return 0  # what a single worker keeps cannot be told from its own
     pids = {report.pid for report in training} | {worker.pid for worker in workers}
     tree = sum(p.anon_bytes for p in rehearsal.still.processes if p.pid in pids)
     parents = sum(int(report.marks[-1].get("RssAnon", 0)) for report in training)
-    return max(0, tree - parents - sum(worker.own_bytes for worker in workers))
+    return max(0, tree - parents - own)
+
+
+def _has_first_workers(rehearsal: Rehearsal) -> bool:
+    return any(report.first_workers_bytes is not None for report in rehearsal.reports)
+
+
+def own_of_workers(rehearsal: Rehearsal) -> int:
+    """What loader workers have made themselves: those of the first epoch show it alone."""
+    if _has_first_workers(rehearsal):
+        return sum(report.first_workers_bytes or 0 for report in rehearsal.reports)
+    return sum(worker.own_bytes for worker in workers_of(rehearsal))
 
 
 def _others(rehearsal: Rehearsal) -> Component:
@@ -213,7 +225,7 @@ def _workers(rehearsal: Rehearsal) -> list[Component]:
             f" × {settings.batch_size} samples"
         )
     found.append(Component("batches under way in /dev/shm", flying, note))
-    own = sum(process.own_bytes for process in workers)
+    own = own_of_workers(rehearsal)
     note = f"{counted(len(workers), 'process')}, what they do not share with their parent"
     found.append(Component("loader workers", own, note.replace("processs", "processes")))
     return found

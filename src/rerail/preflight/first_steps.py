@@ -6,6 +6,7 @@ answered with its diagnosis.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -75,7 +76,7 @@ def _failure(rehearsal: Rehearsal) -> Finding:
             "fatal",
             f"The dry run failed: {summary}",
             f"No known cause fits.{said}",
-            ("rerail run -- CMD records it in full",),
+            (f"rerail run -- {shlex.join(rehearsal.command)}",),
         )
     cause = causes[0]
     reasons = [str(reason["text"]) for reason in cause.get("for", [])[:2]]

@@ -137,10 +137,10 @@ def kept_by_later_workers(rehearsal: Rehearsal) -> int:
         private = [int(m.get("RssAnon", 0)) for m in report.marks if m["mark"] == "step done"]
         before = _before_steps(report).get("RssAnon", 0)
         added = max(0, int(median(private or [0])) - before)
-        since = _steps_since(report, rehearsal, {worker.pid for worker in own})
-        if since >= 2:
+        begun = report.workers_begun_step
+        if begun and report.steps - begun >= 2:
             continue  # of a later epoch already, and measured
-        if since == 1:
+        if begun:
             # Part of it is measured, more is still to come.
             tree = sum(process.anon_bytes for process in (*own, by_pid[report.pid]))
             measured = tree - int(report.marks[-1].get("RssAnon", 0))
@@ -148,16 +148,6 @@ def kept_by_later_workers(rehearsal: Rehearsal) -> int:
         else:
             total += added
     return int(total)
-
-
-def _steps_since(report: Report, rehearsal: Rehearsal, pids: set[int]) -> int:
-    """Steps since these workers were forked; 0 where that was before the first step."""
-    done = [float(mark["t"]) for mark in report.marks if mark["mark"] == "step done"]
-    started = [r.started_t_seconds for r in rehearsal.records if r.pid in pids]
-    if not done or not started:
-        return 0
-    at = min(started) + rehearsal.t0_seconds
-    return sum(t > at for t in done) if at > done[0] else 0
 
 
 def _forks_each_epoch(box: BlackBox) -> bool:

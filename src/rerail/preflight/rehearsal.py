@@ -31,7 +31,7 @@ from rerail.preflight.proc_memory import (
 )
 from rerail.preflight.stopping import Stop
 from rerail.records import BlackBox, MappedLibrary, Outcome, ProcessRecord
-from rerail.scheduling.local import LocalTask
+from rerail.scheduling.local import LocalTask, available_bytes
 from rerail.scheduling.task import Task
 from rerail.store import RunFolder
 
@@ -58,6 +58,9 @@ class Report:
     marks: list[dict[str, Any]]
     sizes: dict[str, int]
     moved: list[str]
+    # What was theirs alone, when workers of the second epoch had taken their place.
+    first_workers_bytes: int | None = None
+    workers_begun_step: int = 0  # after how many steps the loader's workers were forked
 
     def peak(self) -> int:
         """The highest resident size at any time."""
@@ -134,8 +137,8 @@ def rehearse(
         folder = running.folder()
         problem = running.problem()
         if folder is None or problem:
-            words = problem or "it left no record"
-            raise RerailError(f"{command[0]} could not be started: {words}", "Check its name.")
+            words = problem or f"{command[0]} was started and left no record"
+            raise RerailError(words, _how_to_start(command, words))
         return _read(
             command,
             RunFolder(folder),
@@ -145,6 +148,12 @@ def rehearse(
             is_over=is_over,
             removed=removed,
         )
+
+
+def _how_to_start(command: Sequence[str], words: str) -> str:
+    if "denied" in words and command[0].endswith(".py"):
+        return f"With its interpreter: rerail check -- python {command[0]}"
+    return "Give the command as your shell knows it: rerail check -- python train.py"
 
 
 @contextmanager
@@ -174,6 +183,7 @@ def _task(
         "more_steps": MORE_STEPS if steps is None else 0,
         "more_seconds": MORE_SECONDS,
         "started_unix": time.time(),
+        "room": available_bytes() or 0,
         "free": [str(work), "/dev/", "/proc/", "/sys/"],
     }
     added = {

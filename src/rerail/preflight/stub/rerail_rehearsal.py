@@ -1,7 +1,7 @@
 """A dry run inside the user's process: count steps, note memory at each, then wait to be ended.
 
-Comes in: RERAIL_REHEARSAL, a JSON object (folder, steps, scratch, free). Goes out: one JSON file
-per process that trained, in `folder`. Promises: standard library only, under any CPython from 3.8
+Comes in: RERAIL_REHEARSAL, a JSON object (`_task` in rehearsal.py). Goes out: one JSON file per
+process that trained, in `folder`. Promises: standard library only, under any CPython from 3.8
 on; files of the user's that were there before are neither written over nor removed as far as Python
 is the one who does it: such an opening leads into `scratch`, such a removal ends the dry run before
 it happens. New files and folders are listed, for whoever started the dry run to remove. After the
@@ -14,6 +14,8 @@ import json
 import os
 import sys
 import time
+
+import rerail_next_epoch as next_epoch
 
 _settings = {}
 _marks = []
@@ -97,6 +99,9 @@ def _on_torch(torch):
     module.Optimizer.__init__ = made_and_noted
     module.register_optimizer_step_pre_hook(_before_step)
     module.register_optimizer_step_post_hook(_after_step)
+    loaders = sys.modules.get("torch.utils.data.dataloader")
+    if loaders is not None:
+        next_epoch.watch(loaders, lambda: _steps)
     save = torch.save
 
     def save_aside(obj, f, *args, **kwargs):
@@ -127,15 +132,31 @@ def _after_step(optimizer, args, kwargs):
         return
     _steps += 1
     _mark("step done")
-    if _steps >= int(_settings["steps"]) and not _goes_on():
+    left = _steps_left()
+    may_go_on = left > 0 or int(_settings["more_steps"]) > 0
+    if left <= next_epoch.ENOUGH_STEPS and may_go_on and _begin_next_epoch():
+        return
+    if left <= 0:
         _wait_for_the_end("steps")
 
 
-def _goes_on():
+def _steps_left():
     """Steps that are quick cost nothing more, and show how the allocator settles."""
-    first = next((mark["t"] for mark in _marks if mark["mark"] == "step done"), 0.0)
-    is_quick = time.monotonic() - first < float(_settings["more_seconds"])
-    return is_quick and _steps < int(_settings["steps"]) + int(_settings["more_steps"])
+    least, most = int(_settings["steps"]), int(_settings["steps"]) + int(_settings["more_steps"])
+    times = [mark["t"] for mark in _marks if mark["mark"] in ("optimizer made", "step done")]
+    done = [mark["t"] for mark in _marks if mark["mark"] == "step done"]
+    soon = next_epoch.ENOUGH_STEPS * (times[-1] - times[-2]) if len(times) > 1 else 0.0
+    is_quick = done[-1] - done[0] + soon < float(_settings["more_seconds"])
+    return (most if is_quick else least) - _steps
+
+
+def _begin_next_epoch():
+    """Whether a step or two are to be taken beside workers of the second epoch."""
+    try:
+        own = _status().get("RssAnon", 0)
+        return next_epoch.begin(_steps, own, int(_settings["room"]))
+    except Exception:
+        return False  # such workers cannot be begun: the plan reckons with them all the same
 
 
 def _sizes():
@@ -162,7 +183,7 @@ def _add(sizes, tensor):
             pass  # sparse, or without storage
 
 
-def _report(reason, detail=""):
+def _report(reason, detail="", first_workers=None):
     path = "%s/%d.json" % (_settings["folder"], os.getpid())
     report = {
         "pid": os.getpid(),
@@ -172,6 +193,8 @@ def _report(reason, detail=""):
         "marks": _marks,
         "sizes": _sizes(),
         "moved": sorted(_moved),
+        "first_workers_bytes": first_workers,
+        "workers_begun_step": next_epoch.begun(),
     }
     with _open(path + ".part", "w") as file:
         json.dump(report, file)
@@ -190,7 +213,11 @@ def _report_end():
 
 def _wait_for_the_end(reason, detail=""):
     """Say what was seen, then stand still: the one who watches measures, and gives the word."""
-    _report(reason, detail)
+    try:
+        first_workers = next_epoch.end_first()
+    except Exception:
+        first_workers = None  # then they count as well
+    _report(reason, detail, first_workers)
     end = _settings["folder"] + "/end"
     deadline = time.monotonic() + _GIVE_UP_SECONDS
     while not os.path.exists(end) and time.monotonic() < deadline:
