@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from preflight_environments import GOMP, KMP, VERSION, Environment
 
-from rerail.preflight import Finding, audit, quick
+from rerail.preflight import Finding, audit, check, quick
 
 
 def look(environment: Environment, program: str, tmp_path: Path, **variables: str) -> list[Finding]:
@@ -200,6 +200,29 @@ def test_a_broken_environment_is_an_answer_not_a_defect(
     assert findings
     if breakage in ("no metadata", "torn library"):
         assert bad(findings, "risky")
+
+
+def test_what_cannot_be_read_is_named_with_its_package(
+    environment: Environment, tmp_path: Path
+) -> None:
+    module = environment.add("alpha")
+    (module / "_x.abi3.so").write_bytes(b"\x7fELF" + b"\0" * 30)
+    environment.record("alpha")
+    environment.add("beta")
+    (environment.site / "beta-1.0.dist-info" / "METADATA").write_bytes(b"\0\xff nonsense")
+    found = look(environment, "import alpha, beta\n", tmp_path)
+    (library,) = [f for f in found if "_x.abi3.so" in f.title]
+    assert library.do[0].endswith("--force-reinstall --no-deps alpha")
+    (metadata,) = [f for f in found if "metadata of beta" in f.title]
+    assert "METADATA" in metadata.why
+
+
+def test_an_environment_that_outlived_its_python_is_fatal_and_not_run(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").symlink_to(tmp_path / "removed" / "python3.9")
+    found = check(["bin/python", "train.py"], tmp_path, {"PATH": "/nonexistent"})
+    (finding,) = [f for f in found.findings if f.level == "fatal"]
+    assert finding.title.startswith("bin/python leads to") and found.plan is None
 
 
 def test_what_is_imported_is_not_run(environment: Environment, tmp_path: Path) -> None:

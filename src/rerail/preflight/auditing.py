@@ -72,7 +72,7 @@ def audit(command: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> Audi
     for name, look in parts:
         found += _attempt(found, name, look) or []
     for path, why in list(closure.unreadable.items())[:3]:
-        found.append(_unreadable(path, why))
+        found.append(_unreadable(target, path, why))
     return Audit(target, by_gravity(_without_repeats(found)))
 
 
@@ -105,6 +105,17 @@ def _named_libraries(target: Target, prefix: str | None) -> dict[str, str]:
 def _interpreter(target: Target) -> list[Finding]:
     if target.interpreter is None:
         name = target.command[0] if target.command else "python"
+        if target.missing_interpreter:
+            return [
+                Finding(
+                    "dependency-missing",
+                    "fatal",
+                    f"{name} leads to {target.missing_interpreter}, which is not there",
+                    "The environment has outlived the Python that it was made with.",
+                    ("make it anew with a Python that is there: python3 -m venv --clear FOLDER",),
+                    (name,),
+                )
+            ]
         return [
             Finding(
                 "dependency-missing",
@@ -155,13 +166,18 @@ def _is_missing(name: str, target: Target) -> bool:
     return not any((Path(f) / name).exists() or (Path(f) / f"{name}.py").exists() for f in folders)
 
 
-def _unreadable(path: str, why: str) -> Finding:
+def _unreadable(target: Target, path: str, why: str) -> Finding:
+    owners = [d.name for d in target.distributions.values() if path in d.native]
+    python = target.interpreter.path if target.interpreter else "python"
+    do = "reinstall the package that it belongs to"
+    if owners:
+        do = f"{python} -m pip install --force-reinstall --no-deps {owners[0]}"
     return Finding(
         "missing-shared-library",
         "risky",
         f"{path.rpartition('/')[2]} is not a library that can be loaded here",
-        f"{why}. Importing it fails.",
-        ("reinstall the package that it belongs to",),
+        f"{why[:1].upper()}{why[1:]}. Importing it fails.",
+        (do,),
         (path,),
     )
 

@@ -62,7 +62,7 @@ def check(
         parse_change(text)  # before anything is run for it
     found = audit(command, cwd, environ)
     result = Check(tuple(command), list(found.findings))
-    if not command or not runs:
+    if not command or not runs or found.target.missing_interpreter:
         return result
     say("dry run of the first steps ...")
     rehearsal = rehearse(command, cwd, environ, steps=steps, most_seconds=most_seconds, stop=stop)

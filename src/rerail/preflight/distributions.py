@@ -78,6 +78,8 @@ def _read(info: Path, folder: str) -> Distribution:
     except OSError as error:
         head, problem = "", f"{error.filename or metadata}: {error.strerror or error}"
     fields = _fields(head)
+    if not problem and "name" not in fields:
+        problem = f"{info if info.is_file() else metadata}: it names no package"
     files = list(_recorded(info, folder))
     modules = _modules(files, folder) or _listed_modules(info) or {stem_name.replace("-", "_")}
     return Distribution(

@@ -45,6 +45,14 @@ class Target:
     distributions: dict[str, Distribution] = field(default_factory=dict)
     program: Program = field(default_factory=Program)
 
+    @cached_property
+    def missing_interpreter(self) -> str:
+        """Where the command's first word leads, if that is nowhere: a broken environment."""
+        path = self.cwd / self.command[0] if self.command and "/" in self.command[0] else None
+        if path is None or not path.is_symlink() or path.exists():
+            return ""
+        return str(path.resolve())
+
     @property
     def has_program(self) -> bool:
         return bool(self.program.files)
