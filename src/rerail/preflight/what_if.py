@@ -121,7 +121,8 @@ def _extrapolated(
             continue  # a value that the program does not take: the others will do
         points.append((float(value), other.peak_bytes))
     points.sort()
-    curve = fit(points)
+    # None at all is another kind of program: the first worker costs more than the next.
+    curve = fit([p for p in points if p[0] > 0] if len(points) > 2 else points)
     peak = curve.at(wanted)
     off = curve.uncertainty_at(wanted) + _PLAN_SHARE * peak
     return WhatIf(

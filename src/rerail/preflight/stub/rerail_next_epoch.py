@@ -70,8 +70,9 @@ def begin(steps, own_bytes, room_bytes):
     loader, first = _running["loader"], _running["iterator"]()
     if first is None or threading.current_thread() is not threading.main_thread():
         return False
-    workers = _private_bytes(first)
-    if room_bytes and 2 * (own_bytes + workers) > room_bytes:
+    # At worst they come to hold as much again as there is now, in each of the ranks here.
+    ranks = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    if room_bytes and 2 * ranks * (own_bytes + _private_bytes(first)) > room_bytes:
         return False
     _early[id(loader)] = _begin(loader)
     _running["begun"] = steps
