@@ -136,3 +136,16 @@ def test_without_a_crash_nothing_is_proven():
 def test_wrong_arguments_are_refused(wrong):
     with pytest.raises(ValueError, match=r"not|needs"):
         wrong()
+
+
+@given(st.integers(1, 12), st.floats(0.1, 1e4), st.integers(1, 12), st.floats(0.1, 1e4))
+def test_the_chance_that_one_rate_is_above_another_is_a_beta_tail(k1, s1, k0, s0):
+    chance = Hazard(k1, s1).chance_above(Hazard(k0, s0))
+    assert chance == pytest.approx(scipy.stats.beta.cdf(s0 / (s0 + s1), k0, k1), abs=1e-9)
+    assert chance + Hazard(k0, s0).chance_above(Hazard(k1, s1)) == pytest.approx(1.0)
+
+
+def test_without_a_crash_no_rate_is_above_one_that_was_seen():
+    assert Hazard(0, 100.0).chance_above(Hazard(2, 10.0)) == 0.0
+    assert Hazard(2, 10.0).chance_above(Hazard(0, 100.0)) == 1.0
+    assert Hazard(0, 100.0).chance_above(Hazard(0, 10.0)) == 0.5

@@ -54,6 +54,13 @@ from rerail.errors import UsageError
     help="Trials at once [default: 1].",
 )
 @stall_option
+@click.option(
+    "--raise-hazard/--no-raise-hazard",
+    "raises_hazard",
+    default=None,
+    help="Make the failure come sooner in all trials (more threads, smaller intervals), if a way"
+    " is known and measured to work [default: if fewer than ten failures fit into the budget].",
+)
 @click.option("--alternatives", is_flag=True, help="Look for other changes that do as well.")
 @click.option(
     "--scheduler",
@@ -86,6 +93,7 @@ def command(
     max_trials: int | None,
     jobs: int,
     stall_seconds: float | None,
+    raises_hazard: bool | None,
     alternatives: bool,
     scheduler: str,
     seed: int | None,
@@ -115,6 +123,7 @@ def command(
         max_trials=max_trials,
         jobs=jobs,
         stall_seconds=stall_seconds,
+        raises_hazard=raises_hazard,
         seeks_alternatives=alternatives,
         is_fresh=fresh,
         scheduler=scheduler,

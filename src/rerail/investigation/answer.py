@@ -14,7 +14,10 @@ FILE_NAME = "investigation.json"
 
 
 def answer_of(
-    notebook: Notebook, investigation: Investigation | None, ended_because: str = ""
+    notebook: Notebook,
+    investigation: Investigation | None,
+    ended_because: str = "",
+    raised: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     trials = [trial.contract(notebook.unit) for trial in notebook.trials]
     document: dict[str, Any] = {
@@ -37,6 +40,7 @@ def answer_of(
         "earlier_runs": list(notebook.earlier_runs),
         "ended_because": ended_because,
         "reproducer": None,
+        "raised": raised,
     }
     if investigation is None:
         if notebook.failure is None:

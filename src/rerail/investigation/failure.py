@@ -64,6 +64,7 @@ class Ending:
     failure: Failure | None
     rivals: dict[str, float]
     causes: Sequence[Any] = ()
+    phase: str | None = None  # what the run was at
 
 
 class Diagnostician:
@@ -81,7 +82,8 @@ class Diagnostician:
         if not _has_failed(diagnosis):
             return Ending(None, rivals)
         failure = failure_of(diagnosis, folder.boxes(), folder.id)
-        return Ending(failure, rivals, diagnosis.candidates)
+        phase = diagnosis.facts.get("phase")
+        return Ending(failure, rivals, diagnosis.candidates, phase)
 
 
 def _has_failed(diagnosis: Diagnosis) -> bool:

@@ -33,11 +33,12 @@ def build_planner(
     if seed is not None:
         random.Random(seed).shuffle(texts)
     unit = notebook.unit
-    given = constant_rate(Lifetimes.of(notebook.earlier_crashes, notebook.earlier_survivals))
+    earlier_crashes, earlier_survivals = notebook.comparable_earlier()
+    given = constant_rate(Lifetimes.of(earlier_crashes, earlier_survivals))
     resolution = 1.0
     if unit == "seconds":
-        times = notebook.earlier_crashes or [
-            t.exposure(unit) for t in notebook.trials if t.outcome == "crashed"
+        times = earlier_crashes or [
+            t.exposure(unit) for t in notebook.comparable_trials() if t.outcome == "crashed"
         ]
         resolution = max(0.2, 0.1 * max(times, default=1.0))
     changes = [parse_change(text) for text in texts]
@@ -48,7 +49,7 @@ def build_planner(
         failure_model=replace(given, resolution=resolution),
         exclusive=exclusive_groups(changes),
     )
-    for trial in notebook.trials:
+    for trial in notebook.comparable_trials():
         if set(trial.took_effect) <= set(texts):
             tell(planner, trial, notebook)
     return planner
@@ -56,7 +57,7 @@ def build_planner(
 
 def tell(planner: Investigation, trial: Trial, notebook: Notebook) -> None:
     """What came of a trial, and what it shows of the command's own length and start."""
-    if trial.outcome == "lost" or not trial.counts:
+    if not trial.says_something:
         return
     endings: dict[str, Ending] = {"crashed": "crashed", "other": "other"}
     ending = endings.get(trial.outcome, "survived")
@@ -79,8 +80,8 @@ def least_exposure(notebook: Notebook) -> float:
     there a trial has to pass the latest crash that was seen. Of steps, the earliest will do.
     """
     unit = notebook.unit
-    seen = list(notebook.earlier_crashes)
-    seen += [t.exposure(unit) for t in notebook.trials if t.outcome == "crashed"]
+    seen = list(notebook.comparable_earlier()[0])
+    seen += [t.exposure(unit) for t in notebook.comparable_trials() if t.outcome == "crashed"]
     if not seen:
         return 0.0
     return 1.2 * max(seen) + 0.5 if unit == "seconds" else min(seen) + 1.0
@@ -90,10 +91,10 @@ def plan_to_repeat(
     planner: Investigation, notebook: Notebook, under_way: Sequence[Plan]
 ) -> Plan | None:
     """Without any change again, until the failure has come here, and twice in all."""
-    crashes = list(notebook.earlier_crashes)
+    crashes = list(notebook.comparable_earlier()[0])
     crashes += [t.exposure for t in planner.trials if t.outcome == "crashed"]
     seen_here = any(t.outcome == "crashed" for t in planner.trials)
-    repeats = sum(not trial.changes for trial in notebook.trials)
+    repeats = sum(not trial.changes for trial in notebook.comparable_trials())
     is_running = any(not plan.changes for plan in under_way)
     if (seen_here and len(crashes) >= 2) or repeats >= 2 or is_running or not crashes:
         return None
@@ -102,5 +103,5 @@ def plan_to_repeat(
 
 def mean_exposure(planner: Investigation | None, notebook: Notebook) -> float:
     """How far runs come between two failures, by all trials so far."""
-    crashes = sum(trial.outcome == "crashed" for trial in notebook.trials) or 1
+    crashes = sum(trial.outcome == "crashed" for trial in notebook.comparable_trials()) or 1
     return (planner.exposure_used if planner else 0.0) / crashes

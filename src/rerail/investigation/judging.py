@@ -45,6 +45,7 @@ class Judge:
         crashes, survivals = lifetimes(runs, notebook.failure, notebook.unit)
         notebook.earlier_crashes, notebook.earlier_survivals = crashes, survivals
         notebook.earlier_runs = [run.folder.id for run in runs]
+        notebook.earlier_seconds = sum(run.distance.seconds for run in runs)
         return len(crashes)
 
     def judge(self, each: UnderWay) -> Trial:
@@ -59,6 +60,7 @@ class Judge:
                 reason=each.plan.reason,
                 summary=why,
                 counts=False,
+                raised=tuple(change.text for change in each.raised),
             )
         folder = RunFolder(path)
         outcome, failure, summary = self._outcome(each, folder)
@@ -74,7 +76,17 @@ class Judge:
             run=folder.id,
             summary=summary,
             not_applied=_without_effect(folder, each.changes, each.variables),
+            raised=self._raised(each, folder),
         )
+
+    def _raised(self, each: UnderWay, folder: RunFolder) -> tuple[str, ...]:
+        """What the trial was raised by. Of a raise that is known to work, all of it: in a trial
+        that ended early, or changed the same place, there need be no trace of it."""
+        raised = tuple(change.text for change in each.raised)
+        if raised == self.notebook.raised:
+            return raised
+        missing = _without_effect(folder, each.raised, each.variables)
+        return tuple(text for text in raised if text not in missing)
 
     def _outcome(
         self, each: UnderWay, folder: RunFolder
@@ -115,6 +127,7 @@ class Judge:
     def _settle(self, ending: Ending, folder: RunFolder) -> None:
         self.notebook.failure = ending.failure
         self.notebook.causes = ending.rivals
+        self.notebook.phase = ending.phase
         self.notebook.unit = measure(folder, 0.0).unit()
         self.notebook.profile = read_profile(folder)
 

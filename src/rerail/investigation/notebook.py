@@ -40,11 +40,14 @@ class Notebook:
     dropped: dict[str, str] = field(default_factory=dict)  # change -> why it is not
     failure: Failure | None = None
     causes: dict[str, float] = field(default_factory=dict)
+    phase: str | None = None  # what the run was at when it failed
     unit: Unit = "seconds"
     profile: Profile = field(default_factory=Profile)
     earlier_crashes: list[float] = field(default_factory=list)
     earlier_survivals: list[float] = field(default_factory=list)
     earlier_runs: list[str] = field(default_factory=list)
+    earlier_seconds: float = 0.0
+    raising: dict[str, Any] | None = None  # a `Raise`, once one was thought of
     trials: list[Trial] = field(default_factory=list)
     seconds: float = 0.0
     answer: dict[str, Any] | None = None
@@ -75,6 +78,8 @@ class Notebook:
             setattr(self, name, document[name])
         for name in ("earlier_crashes", "earlier_survivals", "earlier_runs"):
             setattr(self, name, document[name])
+        for name in ("phase", "earlier_seconds", "raising"):  # not in the first notebooks
+            setattr(self, name, document.get(name, getattr(self, name)))
         self.failure = Failure(**document["failure"]) if document["failure"] else None
         profile = document["profile"]
         profile["loaders"] = tuple(profile["loaders"])
@@ -82,6 +87,27 @@ class Notebook:
         self.profile = Profile(**profile)
         self.trials = [Trial.from_json(trial) for trial in document["trials"]]
         return self
+
+    @property
+    def raised(self) -> tuple[str, ...]:
+        """What all trials run with since it was found to make the failure come sooner."""
+        is_adopted = self.raising is not None and self.raising["state"] == "adopted"
+        return tuple(self.raising["changes"]) if self.raising and is_adopted else ()
+
+    def comparable_trials(self) -> list[Trial]:
+        """Those that say something about each other: raised alike."""
+        return [trial for trial in self.trials if trial.raised == self.raised]
+
+    def comparable_earlier(self) -> tuple[list[float], list[float]]:
+        """Crashes and survivals of runs before the investigation; none of them was raised."""
+        return ([], []) if self.raised else (self.earlier_crashes, self.earlier_survivals)
+
+    def seconds_to_failure(self) -> float:
+        """On average, of the command as it is."""
+        unchanged = [t for t in self.trials if not t.changes and not t.raised]
+        crashes = len(self.earlier_crashes) + sum(t.outcome == "crashed" for t in unchanged)
+        seconds = self.earlier_seconds + sum(t.distance.seconds for t in unchanged)
+        return seconds / max(1, crashes)
 
     def save(self) -> None:
         layout.make_folder(self.path.parent)
@@ -99,6 +125,9 @@ class Notebook:
             "earlier_crashes": self.earlier_crashes,
             "earlier_survivals": self.earlier_survivals,
             "earlier_runs": self.earlier_runs,
+            "phase": self.phase,
+            "earlier_seconds": self.earlier_seconds,
+            "raising": self.raising,
             "trials": [trial.to_json() for trial in self.trials],
             "seconds": self.seconds,
             "answer": self.answer,

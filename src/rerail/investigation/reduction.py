@@ -73,7 +73,11 @@ class Reduction:
         self.deadline = time.monotonic() + seconds
         self._say = say
         unit = self.notebook.unit
-        unchanged = [t for t in self.notebook.trials if not t.changes and t.outcome != "lost"]
+        unchanged = [
+            t
+            for t in self.notebook.trials
+            if not t.changes and not t.raised and t.outcome != "lost"
+        ]
         crashes = [t.exposure(unit) for t in unchanged if t.outcome == "crashed"]
         crashes += self.notebook.earlier_crashes
         exposure = math.fsum(t.exposure(unit) for t in unchanged)

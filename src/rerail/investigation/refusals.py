@@ -6,9 +6,11 @@ nothing either: alone it is left out at once, among others each of them is tried
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from rerail.investigation.candidates import why_not
+from rerail.investigation.changes import Change
 from rerail.investigation.notebook import Notebook
 from rerail.investigation.observation import Plan
 from rerail.investigation.trial import Trial
@@ -28,6 +30,19 @@ class Refusals:
     def leave_out(self, change: str, why: str) -> None:
         self.notebook.dropped[change] = why
         self._say(f"left out: {change}: {why}")
+
+    def those_that_apply(self, changes: Sequence[Change], environ: Mapping[str, str]) -> list[str]:
+        """By what is known of the command so far; the others are left out and named."""
+        applying = []
+        for change in changes:
+            if change.text in self.notebook.dropped:
+                continue
+            reason = why_not(change, self.notebook.profile, self.notebook.command, environ)
+            if reason is None:
+                applying.append(change.text)
+            else:
+                self.leave_out(change.text, reason)
+        return applying
 
     def next_suspect(self, limit: float) -> Plan | None:
         """A trial of one change that may be refused."""
@@ -74,5 +89,6 @@ class Refusals:
         if trial.reason == _SUSPECT or exposure <= _EARLY_SHARE * mean_exposure:
             return True
         # Seconds count from the start of the process: before the first failure ever came.
-        seen = [t.exposure(unit) for t in self.notebook.trials if t.outcome == "crashed"]
+        trials = self.notebook.comparable_trials()
+        seen = [t.exposure(unit) for t in trials if t.outcome == "crashed"]
         return unit == "seconds" and exposure < min(seen, default=0.0)

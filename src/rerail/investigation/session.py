@@ -17,7 +17,7 @@ from typing import Any
 from rerail.errors import RerailError, UsageError
 from rerail.investigation.answer import answer_of, keep_with_run
 from rerail.investigation.applies import apply_changes
-from rerail.investigation.candidates import default_changes, why_not
+from rerail.investigation.candidates import default_changes
 from rerail.investigation.changes import parse_change, parse_changes
 from rerail.investigation.exposure import elapsed_seconds
 from rerail.investigation.footing import (
@@ -31,6 +31,7 @@ from rerail.investigation.inquiry import Investigation
 from rerail.investigation.judging import Judge
 from rerail.investigation.notebook import Notebook
 from rerail.investigation.observation import Plan
+from rerail.investigation.raising import Raising
 from rerail.investigation.reduction import Reduction
 from rerail.investigation.refusals import Refusals
 from rerail.investigation.reproducer import make_reproducer
@@ -93,6 +94,9 @@ class Session:
         self.investigation: Investigation | None = None
         self.under_way: list[UnderWay] = []
         self._refusals = Refusals(self.notebook, watcher.said)
+        self._raising = Raising(
+            self.notebook, options.raises_hazard, options.budget_seconds, watcher.said
+        )
         self._jobs = options.jobs
         self._started = time.monotonic()
         self._spent_before = self.notebook.seconds
@@ -175,6 +179,10 @@ class Session:
             return None
         if self.notebook.failure is None:
             return self._plan_to_see_it()
+        running = [each.plan for each in self.under_way]
+        raised = self._raising.next_plan(running)
+        if raised is not None:
+            return raised
         # In seconds a suspect has to be past the start, where a program refuses.
         limit = least_exposure(self.notebook) if self.notebook.unit == "seconds" else 1.0
         suspect = self._refusals.next_suspect(limit)
@@ -182,7 +190,6 @@ class Session:
             return suspect
         investigation = self.investigation
         assert investigation is not None
-        running = [each.plan for each in self.under_way]
         repeat = plan_to_repeat(investigation, self.notebook, running)
         if repeat is not None:
             return repeat
@@ -207,26 +214,28 @@ class Session:
     def _start(self, plan: Plan, scheduler: Scheduler) -> None:
         number = len(self.notebook.trials) + len(self.under_way) + 1
         changes = [parse_change(text) for text in plan.changes]
-        changed = apply_changes(self.command, self.environ, changes, self.notebook.profile)
-        label = f"isolate {self.notebook.key} trial {number} {os.urandom(3).hex()}"
+        raised = [parse_change(text) for text in self._raising.for_trials]
+        both = [*raised, *changes]
+        changed = apply_changes(self.command, self.environ, both, self.notebook.profile)
+        texts = tuple(change.text for change in both)
         task = Task(
             command=changed.command,
             cwd=self.cwd,
             home=str(self.store.home.absolute()),
             environ={**self.environ, **changed.variables},
-            label=label,
+            label=f"isolate {self.notebook.key} trial {number} {os.urandom(3).hex()}",
             stall_seconds=self._stall_seconds(),
             settings={
                 "investigation": self.notebook.key,
-                "changes": list(plan.changes),
+                "changes": list(texts),
+                "raised": [change.text for change in raised],
                 "changed_environment": changed.variables,
             },
         )
-        self.watcher.started(number, plan)
-        running = scheduler.start(task)
-        self.under_way.append(
-            UnderWay(number, plan, changes, changed.variables, running, time.monotonic())
-        )
+        self.watcher.started(number, replace(plan, changes=texts))
+        running, now = scheduler.start(task), time.monotonic()
+        each = UnderWay(number, plan, changes, changed.variables, running, now, raised=raised)
+        self.under_way.append(each)
 
     def _look_at(self, each: UnderWay) -> None:
         if each.running.is_over():
@@ -242,11 +251,15 @@ class Session:
         run = RunFolder(folder)
         distance = self.judge.how_far(run, elapsed_seconds(run, each.started))
         each.exposure = distance.of(self.notebook.unit, died=False)
-        is_enough = each.exposure >= least_exposure(
-            self.notebook
-        ) and self.investigation.should_stop(each.exposure, each.plan)
-        if is_enough or each.exposure >= each.plan.exposure_limit:
+        if each.exposure >= each.plan.exposure_limit or self._has_said_enough(each):
             self._stop(each)
+
+    def _has_said_enough(self, each: UnderWay) -> bool:
+        assert self.investigation is not None
+        if tuple(change.text for change in each.raised) != self.notebook.raised:
+            return False  # what is being measured is the raise, of which the planner knows nothing
+        is_long_enough = each.exposure >= least_exposure(self.notebook)
+        return is_long_enough and self.investigation.should_stop(each.exposure, each.plan)
 
     def _stop(self, each: UnderWay) -> None:
         each.stopped_ns = time.monotonic_ns()
@@ -275,6 +288,10 @@ class Session:
 
     def _take_note(self, trial: Trial) -> None:
         """Tell the planner, and leave out changes that the program does not take."""
+        if trial.raised != self.notebook.raised:
+            if self._raising.take_note(trial):
+                self._set_planner_up()
+            return
         mean = mean_exposure(self.investigation, self.notebook)
         if self._refusals.find(trial, mean):
             self._set_planner_up()
@@ -283,18 +300,11 @@ class Session:
 
     def _refuse_what_cannot_apply(self) -> None:
         """What the command alone shows; the rest is known once a run is on record."""
-        reasons = {
-            change.text: why_not(change, self.notebook.profile, self.command, self.environ)
-            for change in self.asked
-            if change.kind != "own"
-        }
-        wrong = {text: reason for text, reason in reasons.items() if reason is not None}
-        if wrong and len(wrong) == len(self.asked):
-            text, reason = next(iter(wrong.items()))
+        plain = [change for change in self.asked if change.kind != "own"]
+        applying = self._refusals.those_that_apply(plain, self.environ)
+        if self.asked and not applying and len(plain) == len(self.asked):
+            text, reason = next(iter(self.notebook.dropped.items()))
             raise UsageError(f"{text!r} does not apply: {reason}")
-        for text, reason in wrong.items():
-            if text not in self.notebook.dropped:
-                self._refusals.leave_out(text, reason)
 
     def _prepare(self) -> None:
         """The failure is known: settle on the changes and set the planner up."""
@@ -307,14 +317,8 @@ class Session:
                 self.command,
                 self.environ,
             )
-            for change in changes:
-                if change.text in notebook.dropped:
-                    continue
-                reason = why_not(change, notebook.profile, self.command, self.environ)
-                if reason is not None:
-                    self._refusals.leave_out(change.text, reason)
-                else:
-                    notebook.changes.append(change.text)
+            notebook.changes = self._refusals.those_that_apply(changes, self.environ)
+        self._raising.consider(self.environ)
         notebook.save()
         self._set_planner_up()
 
@@ -378,7 +382,9 @@ class Session:
 
     def _conclude(self) -> dict[str, Any]:
         self.notebook.seconds = self._seconds()
-        document = answer_of(self.notebook, self.investigation, self._why_ended)
+        document = answer_of(
+            self.notebook, self.investigation, self._why_ended, self._raising.answer()
+        )
         self._keep(document)
         return document
 

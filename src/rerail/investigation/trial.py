@@ -39,6 +39,13 @@ class Trial:
     not_applied: tuple[str, ...] = ()  # changes that did not take effect
     summary: str = ""
     counts: bool = True
+    raised: tuple[
+        str, ...
+    ] = ()  # what made it fail sooner, in this and in what it is compared with
+
+    @property
+    def says_something(self) -> bool:
+        return self.counts and self.outcome != "lost"
 
     @property
     def took_effect(self) -> tuple[str, ...]:
@@ -68,6 +75,7 @@ class Trial:
             "cause": self.cause,
             "run": self.run,
             **({"not_applied": list(self.not_applied)} if self.not_applied else {}),
+            **({"raised": list(self.raised)} if self.raised else {}),
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -77,8 +85,8 @@ class Trial:
     def from_json(cls, document: dict[str, Any]) -> Trial:
         fields = dict(document)
         fields["distance"] = Distance(**fields["distance"])
-        for name in ("changes", "not_applied"):
-            fields[name] = tuple(fields[name])
+        for name in ("changes", "not_applied", "raised"):
+            fields[name] = tuple(fields.get(name, ()))
         return cls(**fields)
 
 

@@ -6,6 +6,7 @@ line per trial. The answer stays under 40 lines.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,8 @@ class Table:
         pass
 
     def ended(self, number: int, trial: Trial) -> None:
-        text = f"trial {number}, {changes_in_words(trial.changes)}: {_what_came_of(trial)}"
+        changes = (*trial.raised, *trial.changes)
+        text = f"trial {number}, {changes_in_words(changes)}: {_what_came_of(trial)}"
         self._console.print(text, markup=False)
 
     def moved(self, session: Session) -> None:
@@ -104,6 +106,7 @@ def summary_lines(document: dict[str, Any]) -> list[str]:
     if failure:
         cause = f" ({failure['cause']})" if failure["cause"] else ""
         lines.append(f"The failure: {failure['summary']}{cause}.")
+    lines += _about_the_raise(document)
     for change, evidence in list(document["ruled_out_by"].items())[:10]:
         lines.append(f"Ruled out: {change}: {evidence}.")
     for change, why in list(document["not_applicable"].items())[:6]:
@@ -125,6 +128,24 @@ def summary_lines(document: dict[str, Any]) -> list[str]:
         f" {document['exposure_used']} {document['unit']}, {_duration(document['seconds'])};"
         " every one is a run: `rerail runs`"
     )
+    return lines
+
+
+def _about_the_raise(document: dict[str, Any]) -> list[str]:
+    raised = document.get("raised")
+    if not raised:
+        return []
+    names = " and ".join(raised["changes"])
+    if not raised["adopted"]:
+        why = raised["why_not"] or "it was not measured to the end"
+        return [f"To make it fail sooner, {names} was tried and not kept: {why}."]
+    lines = [
+        f"All trials ran with {names}, where it fails {raised['ratio']:g} times as often:",
+        "the answer is for that setting.",
+    ]
+    if document["status"] == "confirmed":
+        fix = " ".join(f"--with {shlex.quote(change)}" for change in document["changes"])
+        lines.append(f"For the command as it is: rerail verify {fix} -- CMD")
     return lines
 
 

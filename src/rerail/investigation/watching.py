@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -25,6 +25,7 @@ class IsolateOptions:
     stall_seconds: float | None = None
     seeks_alternatives: bool = False
     is_fresh: bool = False
+    raises_hazard: bool | None = None  # make the failure come sooner; None: if it is slow
     seed: int | None = None  # draws the order of changes that are alike; None: as given
     reproducer: Path | None = None  # the folder that gets the smallest command that fails
 
@@ -67,3 +68,4 @@ class UnderWay:
     started: float
     stopped_ns: int | None = None
     exposure: float = 0.0
+    raised: list[Change] = field(default_factory=list)

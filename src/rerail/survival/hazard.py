@@ -75,6 +75,22 @@ class Hazard:
             return 1.0
         return math.exp(-self.crashes * math.log1p(stretch / self.exposure))
 
+    def chance_above(self, other: Hazard) -> float:
+        """The probability that this rate is above `other`'s, both from what was seen of each.
+
+        Both rates have gamma posteriors over the scale-free prior, so the share of one in their
+        sum is beta distributed, and with whole counts its tail is a binomial one.
+        """
+        if not (self.crashes and other.crashes):
+            # A rate without a crash may be as low as one likes.
+            return 0.5 if self.crashes == other.crashes else float(self.crashes > 0)
+        share = other.exposure / (self.exposure + other.exposure)
+        draws = self.crashes + other.crashes - 1
+        return math.fsum(
+            math.comb(draws, hits) * share**hits * (1.0 - share) ** (draws - hits)
+            for hits in range(other.crashes, draws + 1)
+        )
+
     def stretch_needed(self, confidence: float) -> float:
         """The clean stretch whose luck is 1 - confidence; infinite while no crash was seen."""
         _check_confidence(confidence)
