@@ -1,6 +1,7 @@
 """Training throughput of twotower beside a straightforward script: prints the ratio, at least 1.3.
 
     .venv/bin/python -m benchmarks.twotower_training [--rounds 3] [--steps 3] [--threads 2]
+                                                   [--profile cpu|seed]
 
 Same model, batch, data, first weights and order; the losses have to agree. The sequences have the
 incident's length (100) and the memory bank is full from the start (50,000), as it is after the
@@ -32,6 +33,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2, help="of both sides")
+    parser.add_argument("--profile", choices=PROFILES, help="only this one")
     parser.add_argument("--ours", nargs=4, help=argparse.SUPPRESS)
     args = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = str(args.threads)
@@ -46,6 +48,8 @@ def main() -> int:
         rows = 512 * args.steps
         write_synthetic(Path(folder), rows, LENGTH, FILLED + 10_000, val_rows=1)
         for profile, (batch_size, accum) in PROFILES.items():
+            if args.profile not in (None, profile):
+                continue
             status |= compare(folder, profile, batch_size, accum, args.steps, args.rounds)
     return status
 

@@ -29,26 +29,49 @@ _POLL_SECONDS = 0.02
 _SPARE_SHARE = 0.1
 
 
-class LocalTask:
-    """One recording process and the tree below it."""
+class _WaitingRecorder:
+    """A recording process that has not been told yet what to record."""
 
-    def __init__(self, task: Task) -> None:
-        self.task = task
-        self._folder: Path | None = None
-        self._words = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the task
-        self._process = subprocess.Popen(
+    def __init__(self) -> None:
+        self.words = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        self.process = subprocess.Popen(
             [sys.executable, "-m", "rerail.scheduling.recording_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            stderr=self._words,
+            stderr=self.words,
             start_new_session=True,  # Ctrl-C is for the one who asked, not for the trials
         )
-        assert self._process.stdin is not None
+
+    def is_there(self) -> bool:
+        return self.process.poll() is None
+
+    def dismiss(self) -> None:
+        self.tell("")
         try:
-            self._process.stdin.write(task.to_text().encode())
-            self._process.stdin.close()
+            self.process.wait(PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def tell(self, task: str) -> None:
+        """What to record; of nothing, it ends."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(task.encode())
+            self.process.stdin.close()
         except BrokenPipeError:
             pass  # it says why on its standard error
+
+
+class LocalTask:
+    """One recording process and the tree below it."""
+
+    def __init__(self, task: Task, recorder: _WaitingRecorder | None = None) -> None:
+        self.task = task
+        self._folder: Path | None = None
+        recorder = recorder or _WaitingRecorder()
+        self._process, self._words = recorder.process, recorder.words
+        recorder.tell(task.to_text())
 
     @property
     def pid(self) -> int:
@@ -133,6 +156,7 @@ class LocalScheduler:
         share = len(cores) // jobs
         self._shares = [tuple(cores[i * share : (i + 1) * share]) for i in range(jobs)]
         self._running: dict[int, LocalTask] = {}  # by share of the processors
+        self._spare: _WaitingRecorder | None = None
 
     def start(self, task: Task) -> LocalTask:
         self._running = {i: t for i, t in self._running.items() if not t.is_over()}
@@ -141,8 +165,12 @@ class LocalScheduler:
             raise UsageError(f"{self.jobs} runs are under way already")
         if self.jobs > 1:
             task = Task(**{**vars(task), "cores": self._shares[free]})
-        running = LocalTask(task)
+        spare, self._spare = self._spare, None
+        running = LocalTask(task, spare if spare is not None and spare.is_there() else None)
         self._running[free] = running
+        # An interpreter takes a tenth of a second to be ready: the next one gets so while this
+        # task runs, and not between two of them.
+        self._spare = _WaitingRecorder()
         return running
 
     def admit(self, peak_bytes: int) -> None:
@@ -163,6 +191,9 @@ class LocalScheduler:
         for running in self._running.values():
             running.stop()
         self._running.clear()
+        if self._spare is not None:
+            self._spare.dismiss()
+            self._spare = None
 
 
 def find_labelled(home: Path, label: str) -> Path | None:

@@ -1,8 +1,8 @@
 """A process of its own that records one task: `python -m rerail.scheduling.recording_process`.
 
-In: the task as JSON on standard input. Out: the run in the task's store; exit status 0 once it is
-on record, 3 with a sentence on standard error if the command could not be started. The command
-itself gets no input, and its output goes to the record alone.
+In: the task as JSON on standard input; nothing, and it ends. Out: the run in the task's store; exit
+status 0 once it is on record, 3 with a sentence on standard error if the command could not be
+started. The command itself gets no input, and its output goes to the record alone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ class TaskOptions(RunOptions):
 
 
 def main() -> int:
-    task = Task.from_text(sys.stdin.read())
+    text = sys.stdin.read()
+    if not text:
+        return 0  # there was nothing more to record, or whoever would have said so is gone
+    task = Task.from_text(text)
     _end_with_parent()
     null = os.open(os.devnull, os.O_RDWR)
     words = os.dup(2)

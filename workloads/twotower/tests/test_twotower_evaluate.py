@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from twotower.archive import map_archive
-from twotower.dataset import Split
+from twotower.dataset import Split, open_data
 from twotower.evaluate import summarise, target_ranks
 from twotower.synthetic import write_synthetic
 
@@ -55,3 +55,9 @@ def test_synthetic_data_is_the_same_for_a_seed_whatever_the_size(tmp_path: Path)
     np.testing.assert_array_equal(small, bank("c", rows=10, bank_rows=50))
     np.testing.assert_allclose(np.linalg.norm(large, axis=1), 1, atol=1e-5)
     assert np.abs((large @ large.T)[~np.eye(400, dtype=bool)]).max() < 0.9
+
+
+@pytest.mark.parametrize("val_rows", [1, 2, 17])
+def test_synthetic_targets_are_rows_of_the_bank_bit_for_bit(tmp_path: Path, val_rows: int) -> None:
+    pairs, bank = write_synthetic(tmp_path, 9, 3, 50, val_rows)
+    assert len(open_data(pairs, bank).val.y_ND) == val_rows  # refuses any other target
