@@ -73,7 +73,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def family(study: int) -> tuple[list[int], list[int]]:
-    """The recorders that the study started, and the cells below them."""
+    """The recorders at work (not the one that waits for its turn), and the cells below them."""
     parents: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -83,7 +83,7 @@ def family(study: int) -> tuple[list[int], list[int]]:
                 continue
             parent = int(text[text.rindex(b")") + 2 :].split()[1])
             parents.setdefault(parent, []).append(int(entry.name))
-    recorders = parents.get(study, [])
+    recorders = [pid for pid in parents.get(study, []) if parents.get(pid)]
     cells = [
         child
         for recorder in recorders
@@ -183,10 +183,13 @@ def main() -> int:
     else:
         for name, count in counts.items():
             print(f"{count:4} kills of: {name}")
+        if (dealt := sum(counts.values())) < options.kills:
+            print(f"only {dealt} of {options.kills} kills were dealt: --every less, --pace more")
         print(f"cells done: {result['done']} of {result['cells']}, attempts {result['attempts']}")
         print(f"missing: {result['missing']}, extra: {result['extra']}")
         print(f"equal artifacts: {result['equal']}/{result['artifacts']} in {result['seconds']} s")
-    is_good = result["equal"] == result["artifacts"] and result["done"] == result["cells"]
+    is_good = sum(counts.values()) == options.kills
+    is_good &= result["equal"] == result["artifacts"] and result["done"] == result["cells"]
     return 0 if is_good and not result["extra"] and not result["missing"] else 1
 
 

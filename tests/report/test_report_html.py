@@ -25,6 +25,7 @@ from rerail.report.document import (
     Table,
 )
 from rerail.report.html import LARGEST_BYTES, as_data_block, render
+from rerail.report.package import pack
 
 HOSTILE = (
     "</script><script>alert(1)</script><!-- --><img src=x onerror=alert(1)>"
@@ -241,10 +242,31 @@ def test_experiments_appear_when_there_are_some(tmp_path):
         assert words in page
 
 
-@pytest.mark.parametrize("rubbish", [b"[]", b"{", b"null", b'{"trials": 3, "status": []}'])
-def test_an_investigation_that_is_none_does_no_harm(tmp_path, rubbish):
+def test_a_verification_speaks_for_itself(tmp_path):
     folder = write_run(tmp_path / ".rerail")
-    (folder.path / "investigation.json").write_bytes(rubbish)
+    crash = {"changes": [], "outcome": "crashed", "exposure": 117, "unit": "steps", "seconds": 9.1}
+    clean = {**crash, "changes": ["--workers 0"], "outcome": "survived", "exposure": 2300}
+    document = {
+        "schema": 1,
+        "status": "proven",
+        "summary": ["Proven to 95 %: with --workers 0 it stayed clean for 2,300 steps."],
+        "trials": [clean],
+        "references": [crash],
+    }
+    (folder.path / "verification.json").write_text(json.dumps(document))
+    page = render(build_report(folder))
+    for words in (*document["summary"], "2300 steps", "Runs without it", "117 steps"):
+        assert words in page
+    assert json.loads(dict(pack(folder, DIAGNOSIS).files)["verification.json"]) == document
+
+
+@pytest.mark.parametrize(
+    "rubbish", [b"[]", b"{", b"null", b'{"trials": 3, "status": []}', b'{"summary": [3, {}]}']
+)
+@pytest.mark.parametrize("name", ["investigation.json", "verification.json"])
+def test_experiments_that_are_none_do_no_harm(tmp_path, name, rubbish):
+    folder = write_run(tmp_path / ".rerail")
+    (folder.path / name).write_bytes(rubbish)
     assert "<h1" in render(build_report(folder))
 
 

@@ -1,7 +1,7 @@
-"""What `rerail isolate` or `verify` proved about this run, if anybody asked.
+"""What `rerail isolate` and `rerail verify` found about this run, if anybody asked.
 
-In: `investigation.json` of the run folder, the contract's `isolate --json`. Out: a section, or None
-where the file is not there or is not that document.
+In: `investigation.json` and `verification.json` of the run folder, the documents of their `--json`.
+Out: a section, or None where neither file is there or is such a document.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rerail.evidence.run_words import listed, seconds_in_words
 from rerail.report.document import Block, Paragraph, Section, Table
 from rerail.report.verdict import as_list, as_object, as_text
 
-FILE_NAME = "investigation.json"
+INVESTIGATION, VERIFICATION = "investigation.json", "verification.json"
 _MOST_TRIALS = 300
 
 _STATUS_WORDS = {
@@ -22,22 +22,33 @@ _STATUS_WORDS = {
     "none-of-these": "The failure persists under all of the changes that were tried",
     "not-reproduced": "The failure did not come back",
     "inconclusive": "The budget ended before the experiments could decide",
-    "proven": "The fix is proven",
-    "refuted": "The fix is refuted",
 }
 
 
-def read_investigation(folder: Path) -> dict[str, Any]:
-    try:
-        value = json.loads((folder / FILE_NAME).read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return as_object(value)
+def read_experiments(folder: Path) -> dict[str, Any]:
+    """By file name, those that are there."""
+    found = {}
+    for name in (INVESTIGATION, VERIFICATION):
+        try:
+            value = as_object(json.loads((folder / name).read_bytes()))
+        except (OSError, ValueError, RecursionError):
+            continue
+        if value:
+            found[name] = value
+    return found
 
 
-def experiment_section(investigation: dict[str, Any]) -> Section | None:
+def experiment_section(experiments: dict[str, Any]) -> Section | None:
+    blocks = [
+        *_investigation(as_object(experiments.get(INVESTIGATION))),
+        *_verification(as_object(experiments.get(VERIFICATION))),
+    ]
+    return Section("experiments", "Experiments", blocks) if blocks else None
+
+
+def _investigation(investigation: dict[str, Any]) -> list[Block]:
     if not investigation:
-        return None
+        return []
     blocks: list[Block] = [Paragraph(_verdict(investigation))]
     ruled_out = [_changes(change) for change in as_list(investigation.get("ruled_out"))]
     if ruled_out:
@@ -45,11 +56,23 @@ def experiment_section(investigation: dict[str, Any]) -> Section | None:
     posterior = _posterior(investigation.get("posterior"))
     if posterior:
         blocks.append(Table(["hypothesis", "probability"], posterior, "Posterior", [1]))
-    trials = _trials(investigation)
-    if trials:
-        columns = ["changes", "outcome", "exposure", "time", "cause", "run"]
-        blocks.append(Table(columns, trials, "Trials", [2, 3], is_folded=len(trials) > 20))
-    return Section("experiments", "Experiments", blocks)
+    return [*blocks, *_trial_table("Trials", investigation.get("trials"))]
+
+
+def _verification(verification: dict[str, Any]) -> list[Block]:
+    """Its own sentences, the answer first; they also say what the fix costs."""
+    said = [line for line in as_list(verification.get("summary")) if isinstance(line, str)]
+    return [
+        *(Paragraph(line) for line in said),
+        *_trial_table("Runs with the fix", verification.get("trials")),
+        *_trial_table("Runs without it", verification.get("references")),
+    ]
+
+
+def _trial_table(title: str, trials: object) -> list[Block]:
+    rows = _trials(trials)
+    columns = ["changes", "outcome", "exposure", "time", "cause", "run"]
+    return [Table(columns, rows, title, [2, 3], is_folded=len(rows) > 20)] if rows else []
 
 
 def _verdict(investigation: dict[str, Any]) -> str:
@@ -88,9 +111,9 @@ def _posterior(value: object) -> list[list[str]]:
     return rows
 
 
-def _trials(investigation: dict[str, Any]) -> list[list[str]]:
+def _trials(trials: object) -> list[list[str]]:
     rows = []
-    for trial in as_list(investigation.get("trials"))[:_MOST_TRIALS]:
+    for trial in as_list(trials)[:_MOST_TRIALS]:
         trial = as_object(trial)
         seconds = trial.get("seconds")
         exposure = trial.get("exposure")

@@ -22,7 +22,7 @@ from rerail.records import ProcessVitals
 from rerail.report import html, markdown
 from rerail.report.charts import thin
 from rerail.report.document import Document
-from rerail.report.experiments import read_investigation
+from rerail.report.experiments import read_experiments
 from rerail.report.printed import readable
 from rerail.report.redact import Redactor
 from rerail.report.summary import summary_page
@@ -66,12 +66,12 @@ def pack(folder: RunFolder, diagnosis: dict[str, Any]) -> Package:
     run = read_material(folder)
     output = folder.output()
     texts = _bounded_output(output)
-    investigation = read_investigation(folder.path)
-    redactor = _taught(run, diagnosis, investigation, texts)
+    experiments = read_experiments(folder.path)
+    redactor = _taught(run, diagnosis, experiments, texts)
     run = _masked_run(run, redactor)
     diagnosis = as_object(redactor.mask_value(diagnosis))
-    investigation = as_object(redactor.mask_value(investigation))
-    document = document_of(run, diagnosis, _MaskedOutput(output, redactor), investigation)
+    experiments = as_object(redactor.mask_value(experiments))
+    document = document_of(run, diagnosis, _MaskedOutput(output, redactor), experiments)
     # Once more over the whole page: what a template joins may only now look like a secret.
     document = redactor.mask_value(document)
     files = [
@@ -87,8 +87,7 @@ def pack(folder: RunFolder, diagnosis: dict[str, Any]) -> Package:
         ("events.jsonl", _events(run)),
         ("crashes.json", _json({"items": encode(run.crashes)})),
     ]
-    if investigation:
-        files.append(("investigation.json", _json(investigation)))
+    files += [(name, _json(document)) for name, document in experiments.items()]
     return Package(
         [(name, text.encode("utf-8", "replace")) for name, text in files],
         dict(sorted(redactor.counts.items())),
@@ -119,7 +118,7 @@ class _MaskedOutput(OutputReader):
 
 
 def _taught(
-    run: RecordedRun, diagnosis: dict[str, Any], investigation: dict[str, Any], output: str
+    run: RecordedRun, diagnosis: dict[str, Any], experiments: dict[str, Any], output: str
 ) -> Redactor:
     redactor = Redactor()
     environment = as_object(run.surroundings.get("environment"))
@@ -131,7 +130,7 @@ def _taught(
     for part in _texts_of(run):
         redactor.learn_value(part)
     redactor.learn_value(diagnosis)
-    redactor.learn_value(investigation)
+    redactor.learn_value(experiments)
     redactor.learn_text(output)
     redactor.finish_learning()
     return redactor

@@ -15,7 +15,7 @@ from rerail.evidence.run_material import RecordedRun, read_material
 from rerail.evidence.run_words import seconds_in_words, sentence
 from rerail.report.charts import timeline
 from rerail.report.document import Document, Facts, Section
-from rerail.report.experiments import experiment_section, read_investigation
+from rerail.report.experiments import experiment_section, read_experiments
 from rerail.report.inventory import (
     environment_section,
     library_section,
@@ -39,7 +39,7 @@ from rerail.store import OutputReader, RunFolder
 def build_document(folder: RunFolder, diagnosis: dict[str, Any]) -> Document:
     """The report of a run. `diagnosis` is the contract's `explain --json` document."""
     return document_of(
-        read_material(folder), diagnosis, folder.output(), read_investigation(folder.path)
+        read_material(folder), diagnosis, folder.output(), read_experiments(folder.path)
     )
 
 
@@ -47,7 +47,7 @@ def document_of(
     run: RecordedRun,
     diagnosis: dict[str, Any],
     output: OutputReader,
-    investigation: dict[str, Any],
+    experiments: dict[str, Any],
 ) -> Document:
     """The same from records in hand."""
     charts = timeline(run)
@@ -57,7 +57,7 @@ def document_of(
         crash_section(run),
         stall_section(run),
         output_section(output, cited_lines(diagnosis)),
-        experiment_section(investigation),
+        experiment_section(experiments),
         memory_section(run),
         process_section(run),
         library_section(run),
