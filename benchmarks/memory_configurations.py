@@ -155,8 +155,8 @@ def questions(seed: str, networks: int, of_each_workload: int) -> list[Question]
 
 
 DEVELOPMENT = drawn("development", 18, 2)
-HELD_OUT = drawn("held out", 27, 3)
-QUESTIONS = questions("what if", 10, 1)
+HELD_OUT = drawn("held out", 18, 3)
+QUESTIONS = questions("what if", 6, 1)
 
 
 def make_data(needs: tuple[str, ...], folder: Path) -> None:

@@ -143,6 +143,7 @@ def test_mapped_data_is_counted_whole_and_once() -> None:
 @given(added=st.integers(0, 1 << 40), steps=st.integers(1, 100))
 def test_more_steps_seen_leave_less_to_come(added: int, steps: int) -> None:
     assert fraying(added, steps + 1) <= fraying(added, steps) <= 0.4 * added
+    assert fraying(added, steps, has_seen_an_epoch=True) <= fraying(added, steps)
 
 
 @given(st.lists(st.integers(0, 999), min_size=1, max_size=4))

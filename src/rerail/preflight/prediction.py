@@ -7,6 +7,7 @@ term is there and what was measured.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -15,14 +16,20 @@ from rerail.preflight.proc_memory import ProcessMemory, counted_once
 from rerail.preflight.rehearsal import Rehearsal, Report
 from rerail.records import BlackBox
 
-# Heaps fray: two runs of one program differ by some blocks that were not given back, and later
-# steps and the first validation add some. It goes with what the steps have added, and the more of
-# them were seen, the less is still to come.
-_FRAY_SHARE, _FRAY_OF_FIRST_STEPS = 0.10, 0.30  # of that; the second divided by the steps
+# Heaps fray: two runs of one program differ by the holes between their blocks, which depend on
+# where the kernel has put the heap. Holes come about one by one, so that what they add goes with
+# the square root of what the steps have added. The end of an epoch stirs a heap up once more: a
+# smaller batch, a validation, a checkpoint.
+_FRAY, _FRAY_AFTER_AN_EPOCH = 2.0, 0.5  # times the square root of MiB
+_TWICE = 2  # in a parent, and in what its workers keep of it
+_SETTLED_STEPS = 15  # the most of fewer steps is less than it will be
+_MOST_FRAY_SHARE = 0.4
+_UNSETTLED_STEPS = 2  # the first has no optimizer state, the second is the first with everything
 _WORKER_SHARE = 0.05  # of what is a loader worker's own
 _REWRITTEN_SHARE = 0.12  # of what was there before the steps: reference counts are written too
 _UNCERTAIN_SHARE = 0.03
-_TOUCHED_BYTES = 1 << 20  # less is the header of a file that others read
+_MIB = 1 << 20
+_TOUCHED_BYTES = _MIB  # less is the header of a file that others read
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,12 @@ def predict(rehearsal: Rehearsal) -> Prediction:
             continue
         above = max(0, report.peak() - rest.rss_bytes)
         once, added = once + above, added + above
-        fray = fraying(_added_by_steps(report), report.steps)
+        # Workers that were begun early left a fuller heap than those after a validation will,
+        # which makes up for the stirring that was not seen.
+        is_stirred = _has_seen_an_epoch(report) or report.first_workers_bytes is not None
+        fray = fraying(_added_by_steps(report), report.steps, is_stirred)
+        if report.workers_begun_step:
+            fray += _TWICE * restlessness(report)
         once, added = once + fray, added + fray
         spread += fray
     for worker in workers_of(rehearsal):
@@ -95,9 +107,27 @@ def step_peaks(report: Report) -> list[int]:
     return [peaks[step] for step in sorted(peaks)]
 
 
-def fraying(added_bytes: int, steps: int) -> int:
+def fraying(added_bytes: int, steps: int, has_seen_an_epoch: bool = False) -> int:
     """What the allocator will still add to what the steps have added."""
-    return int((_FRAY_SHARE + _FRAY_OF_FIRST_STEPS / max(1, steps)) * added_bytes)
+    factor = _FRAY_AFTER_AN_EPOCH if has_seen_an_epoch else _FRAY
+    unseen = math.sqrt(max(1.0, _SETTLED_STEPS / max(1, steps)))
+    more = factor * unseen * math.sqrt(added_bytes / _MIB) * _MIB
+    return int(min(more, _MOST_FRAY_SHARE * added_bytes))
+
+
+def _has_seen_an_epoch(report: Report) -> bool:
+    """Whether a loader was gone through anew after the first steps."""
+    return any(mark["mark"] == "loop begun" and int(mark["step"]) > 0 for mark in report.marks)
+
+
+def restlessness(report: Report) -> int:
+    """How far above its usual level the private memory that a step leaves behind has been.
+
+    Workers are forked from a parent at one of these levels, those of each epoch at another.
+    """
+    left = [int(m.get("RssAnon", 0)) for m in report.marks if m["mark"] == "step done"]
+    settled = left[_UNSETTLED_STEPS:]
+    return int(max(settled) - median(settled)) if settled else 0
 
 
 def _added_by_steps(report: Report) -> int:

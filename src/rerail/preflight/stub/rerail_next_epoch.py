@@ -20,8 +20,8 @@ _early = {}  # by id of the loader: the iterator that was begun early
 _begin = None
 
 
-def watch(dataloader, steps_done):
-    """Know which loader is gone through, since when."""
+def watch(dataloader, steps_done, mark):
+    """Know which loader is gone through, since when; mark each time that one begins."""
     global _begin
     kind = dataloader.DataLoader
     _begin = kind.__iter__
@@ -29,6 +29,7 @@ def watch(dataloader, steps_done):
     def begin_or_take_over(self):
         iterator = _early.pop(id(self), None)
         begun = _running["begun"] if iterator is not None else steps_done()
+        mark("loop begun")
         if iterator is None:
             _early.clear()  # begun for another loader: these workers come instead
             iterator = _begin(self)

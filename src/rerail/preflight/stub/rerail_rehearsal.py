@@ -101,7 +101,7 @@ def _on_torch(torch):
     module.register_optimizer_step_post_hook(_after_step)
     loaders = sys.modules.get("torch.utils.data.dataloader")
     if loaders is not None:
-        next_epoch.watch(loaders, lambda: _steps)
+        next_epoch.watch(loaders, lambda: _steps, _mark)
     save = torch.save
 
     def save_aside(obj, f, *args, **kwargs):
