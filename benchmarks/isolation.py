@@ -7,9 +7,10 @@ together, or either of two suffices, or none does; the failure comes at a consta
 of reference length crashes with probability 0.5, 0.3 or 0.1. Four strategies answer: rerail's
 planner; one factor at a time, each change run until it crashes or its clean stretch reaches the
 confidence (divided among the changes, so that the whole answer has it); ddmin, each test repeated
-until a crash or a clean stretch; and random single changes with rerail's inference. Cost is
-exposure in mean times to failure. `--history` crashes of the unchanged command are on record before
-the investigation begins and cost nothing; the clean runs among them are on record too.
+until a crash or a clean stretch; and random order: any change, later any pair, that no crash has
+ruled out, run by run, with rerail's inference. Cost is exposure in mean times to failure.
+`--history` crashes of the unchanged command are on record before the investigation begins and cost
+nothing; the clean runs among them are on record too.
 
 Besides, the planner's time per decision at 30 changes, and what a trial costs beside its command
 (`--costs` measures these two alone).
@@ -18,6 +19,7 @@ Besides, the planner's time per decision at 30 changes, and what a trial costs b
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import os
 import random
@@ -36,6 +38,7 @@ MEAN_STEPS = 1000.0
 CHANGES = tuple(f"change-{i:02}" for i in range(16))
 CRASH_PROBABILITIES = (0.5, 0.3, 0.1)
 BUDGET_MEANS = 80.0
+RATE_KNOWN = 100  # crashes on record, where a line says that the rate is known well
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,7 @@ def investigate(world: World, setting: Setting) -> Answer:
         if setting.strategy == "random":
             if investigation.verdict().is_final:
                 break
-            result = world.run(frozenset((world.rng.choice(CHANGES),)), world.run_steps)
+            result = world.run(draw_in_random_order(investigation, world.rng), world.run_steps)
         else:
             plan = investigation.next_trial()
             if plan is None:
@@ -162,6 +165,17 @@ def investigate(world: World, setting: Setting) -> Answer:
     if verdict.status == "confirmed":
         return frozenset(verdict.changes)
     return frozenset() if verdict.status == "none-of-these" else None
+
+
+def draw_in_random_order(investigation: Investigation, rng: random.Random) -> frozenset[str]:
+    """A change that no crash has ruled out; once all are, a pair."""
+    crashed = [trial.changes for trial in investigation.trials if trial.outcome == "crashed"]
+    for size in (1, 2):
+        sets = map(frozenset, itertools.combinations(CHANGES, size))
+        left = [each for each in sets if not any(each <= changes for changes in crashed)]
+        if left:
+            return rng.choice(left)
+    return frozenset(CHANGES)
 
 
 class CleanStretchTest:
@@ -248,18 +262,30 @@ class Tally:
     right: int = 0
     wrong: int = 0
     open: int = 0
+    confirmed: int = 0
+    confirmed_wrong: int = 0
     cost_means: float = 0.0
+    cost_squares: float = 0.0
     runs: int = 0
 
     @property
     def total(self) -> int:
         return self.right + self.wrong + self.open
 
+    @property
+    def error(self) -> float:
+        """The standard error of the mean cost."""
+        mean = self.cost_means / self.total
+        return math.sqrt(max(0.0, self.cost_squares / self.total - mean * mean) / self.total)
+
     def add(self, other: Tally) -> None:
         self.right += other.right
         self.wrong += other.wrong
         self.open += other.open
+        self.confirmed += other.confirmed
+        self.confirmed_wrong += other.confirmed_wrong
         self.cost_means += other.cost_means
+        self.cost_squares += other.cost_squares
         self.runs += other.runs
 
 
@@ -273,43 +299,64 @@ def measure(job: tuple[Setting, int, int]) -> tuple[Setting, Tally]:
             run_steps = 3.0 * MEAN_STEPS
         world = World(draw_truth(setting.kind, rng), run_steps, rng, setting.shape, setting.spread)
         answer = STRATEGIES[setting.strategy](world, setting)
+        is_right = answer in world.truth.answers or not (answer or world.truth.answers)
         if answer is None:
             tally.open += 1
-        elif answer in world.truth.answers or not (answer or world.truth.answers):
+        elif is_right:
             tally.right += 1
         else:
             tally.wrong += 1
+        if answer:
+            tally.confirmed += 1
+            tally.confirmed_wrong += not is_right
         tally.cost_means += world.used_steps / MEAN_STEPS
+        tally.cost_squares += (world.used_steps / MEAN_STEPS) ** 2
         tally.runs += world.runs
     return setting, tally
 
 
-def tables(args: argparse.Namespace) -> Iterator[tuple[str, list[Setting]]]:
+def tables(args: argparse.Namespace) -> Iterator[tuple[str, int, list[Setting]]]:
+    """Titles, how many truths, and the lines."""
     known, confidence = args.history, args.confidence
-    for strategy in STRATEGIES:
-        if args.strategies and strategy not in args.strategies:
-            continue
-        kinds = ("single", "together", "either", "none")
-        yield (
-            f"{strategy}, flat priors",
-            [
+    strategies = args.strategies or list(STRATEGIES)
+    asked = ("single", "together", "none")  # the mix that the verdict's calibration is held to
+    few = max(1, args.truths // 10)
+    for strategy in strategies:
+        # Random order finds no pair and never says "none" within the budget: 80 means for each.
+        many = asked[:1] if strategy == "random" else asked
+        for kinds, truths in ((many, args.truths), (asked[len(many) :], few)):
+            settings = [
                 Setting(strategy, kind, p, known, confidence)
                 for kind in kinds
                 for p in CRASH_PROBABILITIES
-            ],
-        )
-    if args.strategies and "rerail" not in args.strategies:
+            ]
+            if settings:
+                yield f"{strategy}, flat priors", truths, settings
+        if strategy == "rerail":
+            settings = [
+                Setting("rerail", kind, p, known, confidence, with_diagnosis=True)
+                for kind in asked
+                for p in (CRASH_PROBABILITIES if kind == "single" else (0.3,))
+            ]
+            yield "rerail, the diagnosis's priors", args.truths, settings
+    if "rerail" not in strategies:
         return
     yield (
-        "rerail, the diagnosis's priors",
+        "rerail, rate known well",
+        args.truths,
         [
-            Setting("rerail", kind, p, known, confidence, with_diagnosis=True)
-            for kind in ("single", "together", "either")
-            for p in CRASH_PROBABILITIES
+            Setting("rerail", "single", 0.5, RATE_KNOWN, confidence, with_diagnosis=diagnosed)
+            for diagnosed in (False, True)
         ],
     )
     yield (
+        "rerail, either of two suffices",
+        few,
+        [Setting("rerail", "either", p, known, confidence) for p in CRASH_PROBABILITIES],
+    )
+    yield (
         "rerail, rate learnt from one crash",
+        few,
         [
             Setting("rerail", kind, 0.3, 1, confidence)
             for kind in ("single", "together", "either", "none")
@@ -317,6 +364,7 @@ def tables(args: argparse.Namespace) -> Iterator[tuple[str, list[Setting]]]:
     )
     yield (
         "rerail, what the model does not expect",
+        few,
         [
             Setting("rerail", "halved", 0.3, known, confidence),
             Setting("rerail", "single, others halve", 0.3, known, confidence),
@@ -405,10 +453,10 @@ def main() -> None:
     print_costs()
     if args.costs:
         return
-    share = max(1, min(50, args.truths))
     with Pool(args.processes) as pool:
-        for title, settings in tables(args):
-            jobs = [(s, n, share) for s in settings for n in range(args.truths // share)]
+        for title, truths, settings in tables(args):
+            share = max(1, min(25, truths))
+            jobs = [(s, n, share) for s in settings for n in range(truths // share)]
             tallies: dict[Setting, Tally] = {setting: Tally() for setting in settings}
             for setting, tally in pool.imap_unordered(measure, jobs):
                 tallies[setting].add(tally)
@@ -416,23 +464,31 @@ def main() -> None:
 
 
 def _print_table(title: str, tallies: dict[Setting, Tally]) -> None:
-    print(f"\n{title} (crashes on record: {next(iter(tallies)).history})")
-    print(f"{'truth':22} {'p':>4} {'right':>7} {'wrong':>7} {'open':>6} {'cost':>6} {'runs':>6}")
+    on_record = {setting.history for setting in tallies}
+    truths = {tally.total for tally in tallies.values()}
+    print(f"\n{title} (crashes on record: {_listed(on_record)}; truths a line: {_listed(truths)})")
+    heads = ("right", 7), ("wrong", 7), ("open", 6), ("cost", 6), ("+-", 5), ("runs", 6)
+    print(f"{'truth':22} {'p':>4} " + " ".join(f"{head:>{width}}" for head, width in heads))
     confirmed = wrong = 0
     for setting, tally in tallies.items():
         n = tally.total
         label = setting.kind
+        label += ", diagnosed" * setting.with_diagnosis
         label += f", spread {setting.spread:g}" * (setting.spread > 0)
         label += f", shape {setting.shape:g}" * (setting.shape != 1.0)
         print(
             f"{label:22.22} {setting.crash_probability:4.1f} {tally.right / n:7.1%}"
             f" {tally.wrong / n:7.1%} {tally.open / n:6.1%} {tally.cost_means / n:6.2f}"
-            f" {tally.runs / n:6.1f}",
+            f" {tally.error:5.2f} {tally.runs / n:6.1f}",
             flush=True,
         )
-        wrong += tally.wrong
-        confirmed += tally.wrong + (tally.right if setting.kind not in ("none", "halved") else 0)
+        wrong += tally.confirmed_wrong
+        confirmed += tally.confirmed
     print(f"wrong among confirmed: {wrong / max(confirmed, 1):.2%} of {confirmed}", flush=True)
+
+
+def _listed(numbers: set[int]) -> str:
+    return ", ".join(map(str, sorted(numbers)))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 HypothesisKind = Literal[
@@ -28,10 +29,14 @@ PRIOR_BY_KIND: dict[HypothesisKind, float] = {
     "alone": 0.57,
     "either": 0.05,
     "together": 0.17,
-    "weaker": 0.03,
-    "none": 0.17,
+    "weaker": 0.02,
+    "none": 0.15,
     "gone": 0.01,
 }
+# Nobody knows how often two changes are needed together. An answer that speaks against it is given
+# only if it would also hold were that so many times as likely as above
+# (docs/design/which-trial-next.md).
+TOGETHER_AT_MOST = 2.5
 # How much rarer a "weaker" change makes the failure.
 WEAKER_RATE = 0.5
 # Three that each suffice (two other miners, and no workers) are thought of among few changes only:
@@ -45,6 +50,11 @@ class Hypothesis:
     kind: HypothesisKind
     mask: int
     prior: float
+
+    @cached_property
+    def members(self) -> tuple[int, ...]:
+        """The changes that it names, by number."""
+        return members_of(self.mask)
 
     def rate(self, applied: int) -> float:
         """The failure's rate under these changes, as a share of the rate without any."""

@@ -13,12 +13,14 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rerail.investigation.hypotheses import members_of
+from rerail.investigation.hypotheses import TOGETHER_AT_MOST, members_of
 from rerail.investigation.posterior import Posterior, chance_of_a_miss
 
 # What telling the changes apart is worth, in mean times to failure per nat. Tuned on the
 # simulation: 3 and 10 are 4 % dearer.
 _APART = 6.0
+# While changes are told apart by a nat, the right one is clean for so many means in company.
+_CLEAN_WHILE_APART = 0.7
 # Changing from one set to another costs at least this much, in mean times to failure: a planner
 # that may switch for nothing does so all the time, and is 4 % dearer in the end.
 _SWITCH = 0.1
@@ -111,11 +113,11 @@ class _Outlook:
         rows: list[tuple[int, tuple[int, ...]]] = []
         for chance, weighed in zip(posterior.probabilities(), posterior.living, strict=True):
             hypothesis = weighed.hypothesis
-            code, mask = _CODES[hypothesis.kind], hypothesis.mask
+            code = _CODES[hypothesis.kind]
             is_pair = code in (_EITHER, _TOGETHER)
             if code < _NONE and chance < (_NEGLIGIBLE_PAIR if is_pair else _NEGLIGIBLE):
                 continue
-            members = members_of(mask)
+            members = hypothesis.members
             self.living.append(hypothesis)
             self.chances.append(chance)
             self.at_risk.append(weighed.at_risk)
@@ -228,7 +230,7 @@ class _Outlook:
         if total <= 0.0:
             return 0.0
         alone, removes = [0.0] * self.count, [0.0] * self.count
-        partly = [0.0] * self.count
+        partly, weaker = [0.0] * self.count, [0.0] * self.count
         persists = gone = 0.0
         either: list[tuple[float, int]] = []
         both = [0.0] * len(self.pairs)  # that each of two suffices
@@ -254,13 +256,19 @@ class _Outlook:
                 gone += weight
             else:
                 persists += weight
+                if code == _WEAKER:
+                    weaker[members[0]] += weight
+        # What speaks against pairs has to hold were they as likely as they may be at most.
+        paired = math.fsum(weight * count for weight, count in pairs.items())
+        doubted = total + (TOGETHER_AT_MOST - 1.0) * paired
+        partly = [TOGETHER_AT_MOST * weight for weight in partly]
         road = 0.0
         for i in range(self.count):
             if alone[i] > 0.0:
                 against = persists + partly[i]
-                road += alone[i] * self._to_confirm(
-                    removes[i], against, total - removes[i] - against, crashes
-                )
+                rest = doubted - removes[i] - against
+                wears_off = persists - weaker[i]
+                road += alone[i] * self._to_confirm(removes[i], against, rest, crashes, wears_off)
         known: dict[tuple[float, float], float] = {}
         for weight, at in either:
             # No crash tells the members apart, as there is none under any of them: that another
@@ -271,7 +279,7 @@ class _Outlook:
                 against += max(0.0, removes[j] - both[pair])
             key = removes[i], against
             if key not in known:
-                rest = max(0.0, total - removes[i] - against)
+                rest = max(0.0, doubted - removes[i] - against)
                 known[key] = self._to_confirm(removes[i], against, rest, crashes)
             road += weight * known[key]
         for weight, count in pairs.items():
@@ -284,20 +292,24 @@ class _Outlook:
         road += gone * self.mean
         return road / total
 
-    def _to_confirm(self, mass: float, against: float, rest: float, crashes: int) -> float:
+    def _to_confirm(
+        self, mass: float, against: float, rest: float, crashes: int, wears_off: float = 0.0
+    ) -> float:
         """Telling it apart from `rest`, and a clean stretch against what stays at risk.
 
         After k crashes in S the stretch for a likelihood ratio r is S (r^(1/k) - 1), and
         crashes cost S / k each and their starts, so more of them come first where that is cheaper
-        in all.
+        in all. `wears_off` is the part of `against` that is at risk whatever is changed: clean
+        stretches in company count against it too, those of pairs only when one is missing.
         """
-        means = 0.7
+        nats_apart = math.log1p(rest / mass) if rest > 0.0 else 0.0
+        against -= wears_off * -math.expm1(-_CLEAN_WHILE_APART * nats_apart)
+        nats = _nats(self.odds * against / mass)
+        means = 0.7 + _APART * nats_apart
         if rest > 0.0:
-            # The last crash that ends all the others costs a mean, however few they are.
-            means += _APART * math.log1p(rest / mass) + min(1.0, self.odds * rest / mass)
-        ratio = self.odds * against / mass
-        if ratio > 1.0:
-            nats = math.log(ratio)
+            # What is left of the others goes with the stretch, or with one last crash.
+            means += min(1.0, _nats(self.odds * (against + rest) / mass) - nats)
+        if nats > 0.0:
             if self.is_deterministic:
                 means += math.ceil(nats / -math.log(self.miss))
             else:
@@ -315,3 +327,7 @@ class _Outlook:
                 break
             best = price
         return best
+
+
+def _nats(ratio: float) -> float:
+    return math.log(ratio) if ratio > 1.0 else 0.0

@@ -69,6 +69,7 @@ class Posterior:
         self.crashed_under: defaultdict[int, int] = defaultdict(int)
         # The longest clean run of each set; without an end if the command ended by itself.
         self.longest: defaultdict[int, float] = defaultdict(float)
+        self._probabilities: list[float] | None = None
 
     def after(self, applied: int, exposure: float, crashed: bool) -> Posterior:
         """What it would be after one more trial."""
@@ -82,6 +83,7 @@ class Posterior:
         twin.clean = self.clean.copy()
         twin.crashed_under = self.crashed_under.copy()
         twin.longest = self.longest.copy()
+        twin._probabilities = None
         twin.observe(applied, exposure, crashed)
         return twin
 
@@ -96,6 +98,7 @@ class Posterior:
     def observe(
         self, applied: int, exposure: float, crashed: bool, ended_itself: bool = False
     ) -> None:
+        self._probabilities = None
         counted = self.counted(exposure, crashed)
         passed = self.model.is_deterministic and exposure >= self.model.past_the_step
         if crashed:
@@ -122,6 +125,11 @@ class Posterior:
 
     def probabilities(self) -> list[float]:
         """Of the living hypotheses, in their order; they add up to one."""
+        if self._probabilities is None:
+            self._probabilities = self._worked_out()
+        return self._probabilities
+
+    def _worked_out(self) -> list[float]:
         shape = self.crashes
         if not shape:
             logs = [w.log_weight for w in self.living]
