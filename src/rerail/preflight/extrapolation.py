@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _STRAIGHT_SHARE = 0.02  # of the rise: less than this off the line is noise
+_NOISE_SHARE = 0.015  # of the value: what two measurements of one program differ by
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Curve:
     constant: float
     slope: float
     bend: float = 0.0
-    residual: float = 0.0  # the largest distance of a measured point
+    residual: float = 0.0  # the largest distance of a measured point, or the noise if that is more
     span: tuple[float, float] = (0.0, 0.0)
 
     def at(self, x: float) -> float:
@@ -54,11 +55,12 @@ def fit(points: Sequence[tuple[float, float]]) -> Curve:
     line = _line(ordered)
     off = max(abs(line.at(x) - y) for x, y in ordered)
     rise = abs(ordered[-1][1] - ordered[0][1])
-    if len(ordered) == 3 and off > _STRAIGHT_SHARE * max(rise, 1.0):
+    noise = _NOISE_SHARE * max(abs(y) for _, y in ordered)
+    if len(ordered) == 3 and off > max(noise, _STRAIGHT_SHARE * max(rise, 1.0)):
         bent = _parabola(ordered)
         if bent.bend > 0:
-            return Curve(bent.constant, bent.slope, bent.bend, off, span)
-    return Curve(line.constant, line.slope, 0.0, off, span)
+            return Curve(bent.constant, bent.slope, bent.bend, max(off, noise), span)
+    return Curve(line.constant, line.slope, 0.0, max(off, noise), span)
 
 
 def _line(points: Sequence[tuple[float, float]]) -> Curve:
