@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from rerail.preflight.extrapolation import fit
 from rerail.preflight.known import numbers
 from rerail.preflight.memory_plan import plan_of
-from rerail.preflight.prediction import fraying, kept_by_later_workers, predict, step_peaks
+from rerail.preflight.prediction import (
+    fraying,
+    kept_by_later_workers,
+    predict,
+    restlessness,
+    step_peaks,
+)
 from rerail.preflight.proc_memory import DataMapping, ProcessMemory, counted_once
 from rerail.preflight.rehearsal import Rehearsal, Report, Still, gpu_use
 from rerail.preflight.what_if import points_to_measure
@@ -37,6 +43,14 @@ def test_a_clear_bend_is_found_again(bend: float, share: float, x: int) -> None:
     curve = fit([(at, true(at)) for at in (x, 2 * x, 4 * x)])
     assert curve.bend > 0
     assert curve.at(16 * x) == pytest.approx(true(16 * x), rel=1e-6)
+
+
+@given(level=st.floats(1e6, 1e10), noise=st.lists(st.floats(-1, 1), min_size=3, max_size=3))
+def test_what_two_measurements_differ_by_is_no_bend(level: float, noise: list[float]) -> None:
+    shifts = [0.007 * level * share for share in noise]
+    curve = fit([(at, level + shift) for at, shift in zip((8, 16, 32), shifts, strict=True)])
+    assert curve.bend == 0.0
+    assert curve.uncertainty_at(128) >= 0.015 * level  # and it is not called certain either
 
 
 @given(constant=st.floats(0, 1e9), slope=st.floats(1, 1e6), limit=st.floats(1, 1e12))
@@ -144,6 +158,43 @@ def test_mapped_data_is_counted_whole_and_once() -> None:
 def test_more_steps_seen_leave_less_to_come(added: int, steps: int) -> None:
     assert fraying(added, steps + 1) <= fraying(added, steps) <= 0.4 * added
     assert fraying(added, steps, has_seen_an_epoch=True) <= fraying(added, steps)
+
+
+def with_private(pid: int, left: list[int]) -> Report:
+    found = report(pid, 300 * MIB, [500 * MIB] * len(left))
+    done = [mark for mark in found.marks if mark["mark"] == "step done"]
+    for mark, size in zip(done, left, strict=True):
+        mark["RssAnon"] = size * MIB
+    return found
+
+
+def test_a_heap_that_goes_up_and_down_is_restless_and_a_growing_first_step_is_not() -> None:
+    assert restlessness(with_private(7, [100, 250, 300, 300, 300])) == 0
+    assert restlessness(with_private(7, [100, 250, 300, 300, 340])) == 40 * MIB
+    assert restlessness(with_private(7, [100, 250])) == 0
+
+
+def test_what_a_restless_heap_leaves_is_added_beside_later_workers_only() -> None:
+    calm, restless = ([200, 200, *rest] for rest in ([200] * 5, [200, 200, 200, 200, 240]))
+    still = Still([ProcessMemory(7, 400 * MIB, 400 * MIB)])
+
+    def peak(left: list[int], begun: int) -> int:
+        told = replace(with_private(7, left), workers_begun_step=begun)
+        return predict(Rehearsal(("python",), "steps", 1.0, [told], still)).peak_bytes
+
+    assert peak(calm, 0) == peak(restless, 0)
+    assert peak(restless, 3) - peak(calm, 3) == 80 * MIB
+
+
+def test_an_epoch_that_was_seen_to_end_leaves_less_to_come() -> None:
+    before = report(7, 300 * MIB, [700 * MIB] * 15)
+    begun = {"mark": "loop begun", "step": 6, "VmRSS": 0, "VmHWM": 0, "t": 12.0}
+    after = replace(before, marks=[*before.marks, begun])
+    still = Still([ProcessMemory(7, 400 * MIB, 400 * MIB)])
+    unseen, seen = (
+        predict(Rehearsal(("python",), "steps", 1.0, [each], still)) for each in (before, after)
+    )
+    assert (unseen.peak_bytes - 700 * MIB, seen.peak_bytes - 700 * MIB) == (40 * MIB, 10 * MIB)
 
 
 @given(st.lists(st.integers(0, 999), min_size=1, max_size=4))
