@@ -148,6 +148,18 @@ def test_what_does_not_fit_is_fatal_and_says_what_to_change(with_workers: Rehear
     assert document["fits"] is False and document["batch_size"] == 8
 
 
+def test_more_workers_are_reckoned_from_those_that_were_seen(
+    tmp_path: Path, with_workers: Rehearsal
+) -> None:
+    command = [sys.executable, str(PROGRAM), "--workers", "2"]
+    plan = plan_of(with_workers, {"memory": {"available_bytes": 1 << 34, "total_bytes": 1 << 34}})
+    found = what_if("--workers 6", command, tmp_path, dict(os.environ), plan)
+    each = (found.peak_bytes - plan.peak_bytes) / 4
+    assert not found.is_measured and found.points == ((2.0, plan.peak_bytes),)
+    assert 0 < each < 64 * MIB and found.low_bytes < found.peak_bytes < found.high_bytes
+    assert found.largest_that_fits is not None and found.largest_that_fits > 6
+
+
 @pytest.mark.slow
 def test_what_if_extrapolates_a_larger_number(tmp_path: Path) -> None:
     command = [sys.executable, str(PROGRAM), "--batch-size", "512", "--width", "2048"]

@@ -19,7 +19,7 @@ from rerail.preflight.prediction import Prediction, predict
 from rerail.preflight.rehearsal import Rehearsal, rehearse
 from rerail.preflight.stopping import Stop
 
-_ROOM_SHARE = 0.95  # the kernel and other processes need some
+ROOM_SHARE = 0.95  # the kernel and other processes need some
 _LARGE_FILE_BYTES = 256 << 20
 _LARGE_KEPT_BYTES = 64 << 20
 _LEAST_GPU_BYTES, _NEAR_GPU_SHARE = 64 << 20, 0.92
@@ -46,7 +46,7 @@ class MemoryPlan:
     def fits(self) -> bool | None:
         if self.room_bytes is None:
             return None
-        return self.prediction.held_bytes <= _ROOM_SHARE * self.room_bytes
+        return self.prediction.held_bytes <= ROOM_SHARE * self.room_bytes
 
     @property
     def per_sample_bytes(self) -> int | None:
@@ -65,7 +65,7 @@ class MemoryPlan:
         if not batch or not per_sample or self.room_bytes is None:
             return None
         fixed = self.prediction.held_bytes - batch * per_sample
-        return max(0, int((_ROOM_SHARE * self.room_bytes - fixed) // per_sample))
+        return max(0, int((ROOM_SHARE * self.room_bytes - fixed) // per_sample))
 
     def advice(self) -> list[str]:
         """What to change so that it fits; the change that costs least first."""
@@ -126,7 +126,7 @@ class MemoryPlan:
         source = "this machine" if self.limit_source == "ram" else self.limit_source
         text += f"; {bytes_in_words(self.room_bytes)} are free under the limit of {source}"
         if self.fits:
-            is_near = predicted.high_bytes - predicted.mapped_bytes > _ROOM_SHARE * self.room_bytes
+            is_near = predicted.high_bytes - predicted.mapped_bytes > ROOM_SHARE * self.room_bytes
             if not is_near:
                 return [Finding("host-oom", "fine", text)]
             why = "Within the uncertainty of the plan it may not fit."

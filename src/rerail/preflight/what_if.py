@@ -17,9 +17,14 @@ from rerail.errors import RerailError, UsageError
 from rerail.evidence.run_words import bytes_in_words, listed
 from rerail.investigation.applies import DoesNotApply, apply_changes
 from rerail.investigation.changes import Change, parse_change
-from rerail.preflight.components import batch_size, loader_settings
+from rerail.preflight.components import (
+    batch_size,
+    batches_under_way,
+    loader_settings,
+    own_of_workers,
+)
 from rerail.preflight.extrapolation import Curve, fit
-from rerail.preflight.memory_plan import MemoryPlan, plan_memory
+from rerail.preflight.memory_plan import ROOM_SHARE, MemoryPlan, plan_memory
 from rerail.preflight.stopping import Stop
 
 _PLAN_SHARE = 0.03
@@ -89,6 +94,11 @@ def what_if(
     present = _present_value(change, command, plan)
     if wanted is None or present is None or wanted <= present or len(change.values) != 1:
         return _measured(change, command, environ, planned)
+    if _is_of_workers(change):
+        base = plan if present else _plan_with(_with_value(change, 1), command, environ, planned)
+        settings = loader_settings(base.rehearsal)
+        if settings is not None and settings.workers == max(1, present):
+            return _with_more_workers(change, settings.workers, wanted, base, plan.room_bytes)
     return _extrapolated(change, present, wanted, command, environ, plan, planned)
 
 
@@ -99,6 +109,32 @@ def _measured(
     predicted = plan.prediction
     return WhatIf(
         change.text, predicted.peak_bytes, predicted.low_bytes, predicted.high_bytes, True
+    )
+
+
+def _with_more_workers(
+    change: Change, measured: int, wanted: int, plan: MemoryPlan, room_bytes: int | None
+) -> WhatIf:
+    """Each more has as much of its own as those that were seen; what they keep, they share.
+
+    Not along a line through several dry runs: what one run differs by from the next is more than a
+    worker takes.
+    """
+    rehearsal, predicted = plan.rehearsal, plan.prediction
+    each = (own_of_workers(rehearsal) + batches_under_way(rehearsal)) / measured
+    more = int((wanted - measured) * each)
+    largest = None
+    if room_bytes is not None and each > 0:
+        room = ROOM_SHARE * room_bytes - predicted.held_bytes
+        largest = max(0, measured + int(room // each))
+    return WhatIf(
+        change.text,
+        predicted.peak_bytes + more,
+        predicted.low_bytes + more // 2,
+        predicted.high_bytes + more + more // 2,
+        wanted == measured,
+        ((float(measured), predicted.peak_bytes),),
+        largest,
     )
 
 
@@ -121,8 +157,7 @@ def _extrapolated(
             continue  # a value that the program does not take: the others will do
         points.append((float(value), other.peak_bytes))
     points.sort()
-    # None at all is another kind of program: the first worker costs more than the next.
-    curve = fit([p for p in points if p[0] > 0] if len(points) > 2 else points)
+    curve = fit(points)
     peak = curve.at(wanted)
     off = curve.uncertainty_at(wanted) + _PLAN_SHARE * peak
     return WhatIf(
@@ -140,7 +175,8 @@ def _extrapolated(
 def _largest(curve: Curve, plan: MemoryPlan, present: int) -> int | None:
     if plan.room_bytes is None or curve.slope <= 0:
         return None
-    return curve.largest_below(0.95 * plan.room_bytes + plan.prediction.mapped_bytes, present)
+    room = ROOM_SHARE * plan.room_bytes + plan.prediction.mapped_bytes
+    return curve.largest_below(room, present)
 
 
 def points_to_measure(present: int, wanted: int) -> list[int]:
@@ -189,6 +225,10 @@ def _present_value(change: Change, command: Sequence[str], plan: MemoryPlan) -> 
     settings = loader_settings(plan.rehearsal)
     if name in ("batch-size", "bs", "batch", "per-device-train-batch-size"):
         return batch_size(plan.rehearsal)
-    if name.endswith("workers") and settings is not None:
+    if _is_of_workers(change) and settings is not None:
         return settings.workers
     return None
+
+
+def _is_of_workers(change: Change) -> bool:
+    return change.knob.lower().endswith("workers")
