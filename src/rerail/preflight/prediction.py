@@ -28,6 +28,7 @@ _UNSETTLED_STEPS = 2  # the first has no optimizer state, the second is the firs
 _WORKER_SHARE = 0.05  # of what is a loader worker's own
 _REWRITTEN_SHARE = 0.12  # of what was there before the steps: reference counts are written too
 _UNCERTAIN_SHARE = 0.03
+_UNCERTAIN_BESIDE_WORKERS = 0.10  # forked anew each epoch: what they keep is luck in part
 _MIB = 1 << 20
 _TOUCHED_BYTES = _MIB  # less is the header of a file that others read
 
@@ -78,7 +79,9 @@ def predict(rehearsal: Rehearsal) -> Prediction:
     mapped_then, added_then = _mapped(rehearsal)
     once += mapped_then - mapped_now
     added += added_then
-    uncertain = _UNCERTAIN_SHARE * (once - mapped_then) + spread / 2
+    has_later = later > 0 or any(report.workers_begun_step for report in rehearsal.reports)
+    share = _UNCERTAIN_BESIDE_WORKERS if has_later else _UNCERTAIN_SHARE
+    uncertain = share * (once - mapped_then) + spread / 2
     return Prediction(
         once,
         added,
