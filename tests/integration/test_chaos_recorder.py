@@ -254,4 +254,5 @@ def test_the_recorder_is_killed_at_two_hundred_random_moments(tmp_path: Path) ->
         started.wait()
         assert out == numbers(3000), attempt
         wait_until(lambda folder=folder: folder.info().outcome is not None, "the record's end")
-        shutil.rmtree(home)
+        # The guardian may still be putting its own things away.
+        shutil.rmtree(home, ignore_errors=True)

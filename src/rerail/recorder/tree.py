@@ -166,7 +166,7 @@ class Tree:
     def _describe(
         self, process: Process, stat: StatFields | None, *, is_root: bool = False
     ) -> None:
-        parent = self.living.get(process.parent_pid) or self._gone.get(process.parent_pid)
+        parent = self._parent_of(process)
         inherited = parent.command if parent else self._root_command
         process.command = glance.read_command(process.pid) or inherited
         process.name = stat.name if stat else (parent.name if parent else "")
@@ -185,8 +185,15 @@ class Tree:
         # Before 3.10 Python itself knows only the part from the script on.
         if "python" in program and argv != process.command:
             process.command, process.name = argv, program[:15]
-            parent = self.living.get(process.parent_pid) or self._gone.get(process.parent_pid)
-            self._give_role(process, parent)
+            self._give_role(process, self._parent_of(process))
+
+    def _parent_of(self, process: Process) -> Process | None:
+        """As it is now: a parent last seen before its own exec would pass a wrong role on."""
+        parent = self.living.get(process.parent_pid) or self._gone.get(process.parent_pid)
+        is_settled = parent is None or parent.is_listed or not parent.is_alive
+        if parent is not None and not is_settled and parent.started_t < process.started_t:
+            self._look_again(parent)
+        return parent
 
     def _give_role(
         self, process: Process, parent: Process | None, *, is_root: bool = False
