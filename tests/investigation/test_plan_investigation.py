@@ -332,3 +332,20 @@ def test_the_answer_is_nearly_always_right():
         wrong += verdict.is_final and verdict.changes != expected
     assert wrong <= 1
     assert confirmed >= 28
+
+
+def test_what_is_all_but_decided_is_proven_and_not_run_in_company_for_ever():
+    """Two that each suffice, and the hundredth that is left is in many small pieces."""
+    names = ["--workers 0", "--miner none", "--accum 4", "--batch-size 32"]
+    investigation = Investigation(names, run_length=300.0, overhead=300.0)
+    for steps in (25, 57, 9, 20):
+        investigation.record(TrialResult.of([], steps, "crashed"))
+    for company in (names[:2], names[:1], names[:1], names[1:2]):
+        investigation.record(TrialResult.of(company, 300, "survived", True))
+    for company in (names[1:], names, names, names[1:], names):
+        investigation.record(TrialResult.of(company, 75, "survived", True))
+    while (plan := investigation.next_trial()) is not None:
+        assert plan.changes == ("--workers 0",)
+        investigation.record(TrialResult.of(plan.changes, plan.exposure_limit, "survived"))
+    assert investigation.verdict().changes == ("--workers 0",)
+    assert len(investigation.trials) <= 16

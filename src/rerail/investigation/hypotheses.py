@@ -30,13 +30,14 @@ PRIOR_BY_KIND: dict[HypothesisKind, float] = {
     "either": 0.05,
     "together": 0.17,
     "weaker": 0.02,
-    "none": 0.15,
+    "none": 0.17,
     "gone": 0.01,
 }
-# Nobody knows how often two changes are needed together. An answer that speaks against it is given
-# only if it would also hold were that so many times as likely as above
+# Nobody knows how often two changes are needed together. An answer is given only if it would hold
+# were that so many times as likely as above, whichever of the two speaks against the answer
 # (docs/design/which-trial-next.md).
 TOGETHER_AT_MOST = 2.5
+TOGETHER_AT_LEAST = 0.5
 # How much rarer a "weaker" change makes the failure.
 WEAKER_RATE = 0.5
 # Three that each suffice (two other miners, and no workers) are thought of among few changes only:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rerail.investigation.hypotheses import TOGETHER_AT_MOST, members_of
+from rerail.investigation.hypotheses import TOGETHER_AT_LEAST, TOGETHER_AT_MOST, members_of
 from rerail.investigation.posterior import Posterior, chance_of_a_miss
 
 # What telling the changes apart is worth, in mean times to failure per nat. Tuned on the
@@ -26,6 +26,7 @@ _CLEAN_WHILE_APART = 0.7
 _SWITCH = 0.1
 _LENGTHS = (0.3, 3.0)  # tried besides 1.0, in mean times to failure
 _FINALISTS = 5
+_NO_MERIT = 0.02  # where the road is judged well, a mean that is spent shortens it by about one
 _MOST_MORE = 12  # crashes that are thought of before a clean stretch
 # Hypotheses that are less likely than this do not matter for the next trial. Of 16 changes alike
 # there are 240 pairs, each below the second number until single ones are out of the way: leaving
@@ -77,6 +78,9 @@ def choose_trial(
             choice = outlook.weigh(finalist.applied, length * outlook.mean)
             if choice.merit > best.merit:
                 best = choice
+    if best.merit < _NO_MERIT:
+        # Nothing seems to shorten the road: it is all but decided, and what is left is proof.
+        return outlook.weigh(outlook.leader(), 3.0 * outlook.mean)
     return best
 
 
@@ -111,11 +115,14 @@ class _Outlook:
         self.removes = [0.0] * count
         involved = [0.0] * count
         rows: list[tuple[int, tuple[int, ...]]] = []
-        for chance, weighed in zip(posterior.probabilities(), posterior.living, strict=True):
+        chances = posterior.probabilities()
+        # Near a verdict every hundredth counts, and few hypotheses are left.
+        least_pair = _NEGLIGIBLE_PAIR if max(chances) < 0.5 else _NEGLIGIBLE
+        for chance, weighed in zip(chances, posterior.living, strict=True):
             hypothesis = weighed.hypothesis
             code = _CODES[hypothesis.kind]
             is_pair = code in (_EITHER, _TOGETHER)
-            if code < _NONE and chance < (_NEGLIGIBLE_PAIR if is_pair else _NEGLIGIBLE):
+            if code < _NONE and chance < (least_pair if is_pair else _NEGLIGIBLE):
                 continue
             members = hypothesis.members
             self.living.append(hypothesis)
@@ -173,6 +180,16 @@ class _Outlook:
             sets += [mask, everything & ~mask, 1 << first, 1 << last]
             sets += [everything & ~(1 << first), everything & ~(1 << last)]
         yield from dict.fromkeys(self.possible(applied) for applied in sets)
+
+    def leader(self) -> int:
+        """The change, or the pair, that is likeliest to remove it."""
+        best = max(range(self.count), key=self.removes.__getitem__)
+        together = [
+            (chance, sum(1 << i for i in members))
+            for (code, members), chance in zip(self.rows, self.chances, strict=True)
+            if code == _TOGETHER
+        ]
+        return max([(self.removes[best], 1 << best), *together])[1]
 
     def possible(self, applied: int) -> int:
         """The set with one value of each thing: the likeliest."""
@@ -284,7 +301,8 @@ class _Outlook:
             road += weight * known[key]
         for weight, count in pairs.items():
             rest = total - weight - persists
-            road += count * weight * self._to_confirm(weight, persists, rest, crashes)
+            mass = TOGETHER_AT_LEAST * weight
+            road += count * weight * self._to_confirm(mass, persists, rest, crashes)
         if persists > 0.0:
             # Crashes decide for "none", and one with everything applied decides alone.
             against = (total - persists) / persists

@@ -18,6 +18,8 @@ from rerail.investigation.trial import Trial
 MOST_OTHER = 3
 # A death of another cause this early is the change's own doing: the program refuses it.
 _EARLY_SHARE = 0.1
+_REFUSES = {"bad-config"}  # whenever it comes: the program says itself that it does not take it
+_ALIKE = 1.25
 _SUSPECT = "whether the program takes this change"
 
 
@@ -88,7 +90,10 @@ class Refusals:
         exposure = trial.exposure(unit)
         if trial.reason == _SUSPECT or exposure <= _EARLY_SHARE * mean_exposure:
             return True
-        # Seconds count from the start of the process: before the first failure ever came.
+        if trial.cause in _REFUSES:
+            return True
+        # Seconds count from the start of the process: before the first failure ever came, as far
+        # as starts on a busy machine are alike.
         trials = self.notebook.comparable_trials()
         seen = [t.exposure(unit) for t in trials if t.outcome == "crashed"]
-        return unit == "seconds" and exposure < min(seen, default=0.0)
+        return unit == "seconds" and exposure < _ALIKE * min(seen, default=0.0)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from rerail.investigation.hypotheses import TOGETHER_AT_MOST
+from rerail.investigation.hypotheses import TOGETHER_AT_LEAST, TOGETHER_AT_MOST
 from rerail.investigation.posterior import Posterior
 
 Status = Literal["confirmed", "none-of-these", "not-reproduced", "inconclusive"]
@@ -62,6 +62,12 @@ class Standing:
         """A chance of something else than a pair, were pairs as likely as they may be at most."""
         return chance / (1.0 + (TOGETHER_AT_MOST - 1.0) * self.together)
 
+    @property
+    def pair_at_least(self) -> float:
+        """The chance of the likeliest pair, were pairs only as likely as they are at least."""
+        chance = TOGETHER_AT_LEAST * self.pair_chance
+        return chance / (1.0 - (1.0 - TOGETHER_AT_LEAST) * self.together)
+
 
 def stand(posterior: Posterior, count: int) -> Standing:
     removes = [0.0] * count
@@ -89,8 +95,8 @@ def decide(posterior: Posterior, count: int, confidence: float) -> tuple[Status,
     sure, persists = standing.at_least(standing.removes[best]), standing.at_least(standing.persists)
     if sure >= confidence and _was_clean_on_its_own(posterior, 1 << best):
         return "confirmed", 1 << best, sure
-    if standing.pair_chance >= confidence and _was_clean_on_its_own(posterior, standing.pair):
-        return "confirmed", standing.pair, standing.pair_chance
+    if standing.pair_at_least >= confidence and _was_clean_on_its_own(posterior, standing.pair):
+        return "confirmed", standing.pair, standing.pair_at_least
     if persists >= confidence and posterior.crashes_in_trials:
         return "none-of-these", 0, persists
     if standing.gone >= confidence or not posterior.crashes:
@@ -111,7 +117,7 @@ def leading_set(posterior: Posterior, count: int, confidence: float) -> int | No
     best = max(range(count), key=standing.removes.__getitem__)
     if standing.at_least(standing.removes[best]) >= confidence:
         return 1 << best
-    return standing.pair if standing.pair_chance >= confidence else None
+    return standing.pair if standing.pair_at_least >= confidence else None
 
 
 def names_of(mask: int, changes: Sequence[str]) -> tuple[str, ...]:
