@@ -95,9 +95,12 @@ def what_if(
     if wanted is None or present is None or wanted <= present or len(change.values) != 1:
         return _measured(change, command, environ, planned)
     if _is_of_workers(change):
-        base = plan if present else _plan_with(_with_value(change, 1), command, environ, planned)
+        # What a single worker keeps of its parent looks like its own: two share it.
+        seen = present if present >= 2 else min(2, wanted)
+        is_seen = seen == present
+        base = plan if is_seen else _plan_with(_with_value(change, seen), command, environ, planned)
         settings = loader_settings(base.rehearsal)
-        if settings is not None and settings.workers == max(1, present):
+        if settings is not None and settings.workers == seen:
             return _with_more_workers(change, settings.workers, wanted, base, plan.room_bytes)
     return _extrapolated(change, present, wanted, command, environ, plan, planned)
 
