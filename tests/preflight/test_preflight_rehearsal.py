@@ -148,6 +148,16 @@ def test_what_does_not_fit_is_fatal_and_says_what_to_change(with_workers: Rehear
     assert document["fits"] is False and document["batch_size"] == 8
 
 
+@pytest.mark.slow
+def test_a_value_that_the_program_does_not_take_costs_only_its_own_answer(tmp_path: Path) -> None:
+    command = [sys.executable, str(PROGRAM)]
+    environ = dict(os.environ)
+    found = check(command, tmp_path, environ, steps=2, what_ifs=["--no-such-option 3"])
+    assert found.plan is not None and found.what_ifs == [] and not found.is_fatal
+    (finding,) = [f for f in found.findings if "--no-such-option 3" in f.title]
+    assert finding.level == "risky" and "the dry run failed" in finding.why
+
+
 def test_more_workers_are_reckoned_from_those_that_were_seen(
     tmp_path: Path, with_workers: Rehearsal
 ) -> None:

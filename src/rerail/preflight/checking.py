@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rerail.errors import RerailError
 from rerail.investigation.changes import parse_change
 from rerail.preflight.auditing import audit
 from rerail.preflight.finding import Finding, by_gravity
@@ -75,8 +76,8 @@ def check(
             new += plan.findings()
         for text in what_ifs if result.plan else ():
             say(f"dry runs for {text} ...")
-            result.what_ifs.append(
-                what_if(
+            try:
+                answer = what_if(
                     text,
                     command,
                     cwd,
@@ -86,9 +87,22 @@ def check(
                     most_seconds=most_seconds,
                     stop=stop,
                 )
-            )
+            except RerailError as error:  # the rest of the answer stands all the same
+                new.append(_unanswered(text, error))
+            else:
+                result.what_ifs.append(answer)
     result.findings = by_gravity(_merged(found.findings, new))
     return result
+
+
+def _unanswered(text: str, error: RerailError) -> Finding:
+    return Finding(
+        "bad-config",
+        "risky",
+        f"What if {text}? That cannot be told",
+        f"{error.message[:1].upper()}{error.message[1:]}.",
+        (error.help_text,) if error.help_text else (),
+    )
 
 
 def _merged(before: Sequence[Finding], new: Sequence[Finding]) -> list[Finding]:
