@@ -46,7 +46,7 @@ class Curve:
         return low
 
 
-def fit(points: Sequence[tuple[float, float]]) -> Curve:
+def fit(points: Sequence[tuple[float, float]], *, may_bend: bool = True) -> Curve:
     """At least one point; the points' first values differ."""
     ordered = sorted(points)
     span = (ordered[0][0], ordered[-1][0])
@@ -56,7 +56,8 @@ def fit(points: Sequence[tuple[float, float]]) -> Curve:
     off = max(abs(line.at(x) - y) for x, y in ordered)
     rise = abs(ordered[-1][1] - ordered[0][1])
     noise = _NOISE_SHARE * max(abs(y) for _, y in ordered)
-    if len(ordered) == 3 and off > max(noise, _STRAIGHT_SHARE * max(rise, 1.0)):
+    is_bent = off > max(noise, _STRAIGHT_SHARE * max(rise, 1.0))
+    if may_bend and len(ordered) == 3 and is_bent:
         bent = _parabola(ordered)
         if bent.bend > 0:
             return Curve(bent.constant, bent.slope, bent.bend, max(off, noise), span)

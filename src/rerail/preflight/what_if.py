@@ -160,7 +160,7 @@ def _extrapolated(
             continue  # a value that the program does not take: the others will do
         points.append((float(value), other.peak_bytes))
     points.sort()
-    curve = fit(points)
+    curve = fit(points, may_bend=not _is_of_batch(change))  # a batch is samples side by side
     peak = curve.at(wanted)
     off = curve.uncertainty_at(wanted) + _PLAN_SHARE * peak
     return WhatIf(
@@ -224,13 +224,17 @@ def _present_value(change: Change, command: Sequence[str], plan: MemoryPlan) -> 
         value = value if equals else (command[at + 1] if at + 1 < len(command) else "")
         if value.isdigit():
             return int(value)
-    name = change.knob.strip("-").replace("_", "-").lower()
     settings = loader_settings(plan.rehearsal)
-    if name in ("batch-size", "bs", "batch", "per-device-train-batch-size"):
+    if _is_of_batch(change):
         return batch_size(plan.rehearsal)
     if _is_of_workers(change) and settings is not None:
         return settings.workers
     return None
+
+
+def _is_of_batch(change: Change) -> bool:
+    name = change.knob.strip("-").replace("_", "-").lower()
+    return name in ("batch-size", "bs", "batch", "per-device-train-batch-size")
 
 
 def _is_of_workers(change: Change) -> bool:
