@@ -24,7 +24,7 @@ _NETLINK_CONNECTOR = 11
 _CN_IDX_PROC = 1
 _LISTEN, _IGNORE = 1, 2
 _SO_RCVBUFFORCE = 33
-_RECEIVE_BYTES = 8 << 20  # some 10,000 events while the recorder waits for a disk
+_RECEIVE_BYTES = 32 << 20  # some 40,000 events while the recorder waits for a disk or a processor
 _HEAD = struct.Struct("=IIQ4I")
 
 
@@ -56,6 +56,7 @@ class Connector:
         self._link = link
         self._buffer = bytearray(4096)
         self.was_overrun = False  # events were lost; a scan of /proc makes up for it
+        self.has_more = False  # `read` stopped because it had as many as it was to take
 
     def fileno(self) -> int:
         return self._link.fileno()
@@ -64,10 +65,12 @@ class Connector:
         """What is there now, at most so many events."""
         events: list[ProcessEvent] = []
         buffer, link = self._buffer, self._link
+        self.has_more = True
         for _ in range(most):
             try:
                 size = link.recv_into(buffer)
             except BlockingIOError:
+                self.has_more = False
                 break
             except OSError:  # ENOBUFS: the machine forks faster than we read
                 self.was_overrun = True

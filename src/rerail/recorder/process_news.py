@@ -17,6 +17,7 @@ from rerail.recorder.tree import Tree
 # A tree that forks all the time is read in batches too, from here on within each second.
 MOST_WAKE_UPS_PER_SECOND = 200
 MOST_PER_BATCH = 4096
+MOST_BATCHES = 16  # then something else has its turn, however fast the machine forks
 CHANGES_SECONDS = 1.0
 SCAN_SECONDS = 10.0
 
@@ -56,11 +57,7 @@ class ProcessNews:
             self._wake_ups = 0
             self._watch()
         if self._connector.was_overrun or now - self._scanned >= SCAN_SECONDS:
-            if self._connector.was_overrun:
-                self._miss(
-                    "short-lived processes", "more were started than could be followed at once"
-                )
-            self._connector.was_overrun = False
+            self._admit_losses(self._connector)
             self._scanned = now
             self._tree.look_at(self._scan.newcomers())
 
@@ -72,8 +69,14 @@ class ProcessNews:
             self._bell = None
         if self._connector is not None:
             self._take_in(self._connector)
+            self._admit_losses(self._connector)
             self._connector.close()
             self._connector = None
+
+    def _admit_losses(self, connector: Connector) -> None:
+        if connector.was_overrun:
+            connector.was_overrun = False
+            self._miss("short-lived processes", "more were started than could be followed at once")
 
     def follow_tree(self) -> None:
         """Hear of exactly the processes that are alive."""
@@ -97,8 +100,8 @@ class ProcessNews:
             self._is_watching = False
 
     def _take_in(self, connector: Connector) -> None:
-        while events := connector.read(MOST_PER_BATCH):
-            self._tree.handle(events)
-            if len(events) < MOST_PER_BATCH:
+        for _ in range(MOST_BATCHES):
+            self._tree.handle(connector.read(MOST_PER_BATCH))
+            if not connector.has_more:
                 break
         self.follow_tree()

@@ -55,7 +55,7 @@ class Tree:
         self.living: dict[int, Process] = {}
         self.ended: list[Process] = []
         self._unlisted: list[Process] = []
-        self._gone: dict[int, Process] = {}  # the latest to end
+        self._gone: dict[int, Process] = {}  # the latest to end, or to be asked for
         self._undecided: dict[int, tuple[Process, float]] = {}  # gone, their status still to come
         self._strangers: dict[int, list[Fork]] = {}  # births of a parent that is not known (yet)
         self._strangers_since = 0.0
@@ -130,7 +130,7 @@ class Tree:
         t = (event.monotonic_ns - self._t0_ns) / 1e9
         if self._has_ended(event.pid, glance.start_ticks_at(event.monotonic_ns)):
             return
-        parent = self.living.get(event.parent) or self._gone.get(event.parent)
+        parent = self._parent_called(event.parent)
         if parent is not None and (parent.ended_t is None or t <= parent.ended_t):
             self._add(event.pid, event.parent, t, born_ns=event.monotonic_ns)
         elif event.parent != self._own_pid:
@@ -189,7 +189,7 @@ class Tree:
 
     def _parent_of(self, process: Process) -> Process | None:
         """As it is now: a parent last seen before its own exec would pass a wrong role on."""
-        parent = self.living.get(process.parent_pid) or self._gone.get(process.parent_pid)
+        parent = self._parent_called(process.parent_pid)
         is_settled = parent is None or parent.is_listed or not parent.is_alive
         if parent is not None and not is_settled and parent.started_t < process.started_t:
             self._look_again(parent)
@@ -313,8 +313,16 @@ class Tree:
         )
         self.on_end(process)
 
+    def _parent_called(self, pid: int) -> Process | None:
+        """Alive or gone. Who is asked for is remembered longer: of a shell that has ended there
+        may be news of thousands of children to come, and each that ends wants to be remembered."""
+        if pid in self._gone:
+            self._gone[pid] = self._gone.pop(pid)
+        return self.living.get(pid) or self._gone.get(pid)
+
     def _remember(self, process: Process) -> None:
         """News of its children may still be on the way."""
+        self._gone.pop(process.pid, None)
         self._gone[process.pid] = process
         if len(self._gone) > MOST_REMEMBERED:
             del self._gone[next(iter(self._gone))]
