@@ -111,7 +111,7 @@ def test_a_program_that_gets_to_its_second_epoch_is_given_the_workers_begun_earl
     (report,) = found.reports
     # Epochs of six steps: begun early after the fifth, taken over after the sixth.
     assert report.first_workers_bytes is None
-    assert len([r for r in found.records if r.parent_pid == report.pid]) == 2
+    assert report.workers_begun_step == 5
     assert len(found.still.processes) == 2
 
 
