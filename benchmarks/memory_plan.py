@@ -7,8 +7,8 @@
 Every configuration is first planned from its dry run, then run to its end without rerail while its
 memory is read from outside. `--what-if` plans a smaller batch or fewer workers, asks for the larger
 value, and runs that to its end. Prints every error, their median, and how many predictions were too
-low by more than 5 %; ends with 1 if a bar is missed. Which configurations were held out from
-fitting, and how they were drawn: memory_configurations.py.
+low by more than 5 %; ends with 1 if those held out from fitting miss the bar. Which these are, and
+how all were drawn: memory_configurations.py.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def read_rehearsal(row: dict[str, Any]) -> Rehearsal:
 
 
 def score(rows: Iterable[dict[str, Any]]) -> int:
-    """Each list by itself; 1 if a bar is missed."""
+    """Each list by itself; 1 if the held-out ones miss the bar."""
     errors: dict[str, list[float]] = {}
     for row in rows:
         if "answer" in row:
@@ -120,7 +120,8 @@ def score(rows: Iterable[dict[str, Any]]) -> int:
     for which, found_errors in errors.items():
         median = statistics.median(abs(error) for error in found_errors)
         low = sum(error < -LOW_BAR for error in found_errors)
-        is_met = is_met and median < MEDIAN_BAR and low == 0
+        if which == "held-out":
+            is_met = median < MEDIAN_BAR and low == 0
         print(
             f"{which}: {len(found_errors)} configurations, median error {median:.1%},"
             f" from {min(found_errors):+.1%} to {max(found_errors):+.1%},"
