@@ -221,7 +221,7 @@ def _workers(rehearsal: Rehearsal) -> list[Component]:
     note = ""
     if settings is not None and settings.workers and settings.prefetch:
         note = (
-            f"{settings.workers} workers × {settings.prefetch} batches"
+            f"{counted(settings.workers, 'worker')} × {settings.prefetch} batches"
             f" × {settings.batch_size} samples"
         )
     found.append(Component("batches under way in /dev/shm", flying, note))
