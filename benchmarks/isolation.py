@@ -446,6 +446,7 @@ def main() -> None:
     parser.add_argument(
         "--history", type=int, default=20, help="crashes on record before, free of charge"
     )
+    parser.add_argument("--seed", type=int, default=0, help="of the first 25 truths of a line")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--strategies", nargs="*", choices=list(STRATEGIES))
     parser.add_argument("--costs", action="store_true", help="only planner and trial times")
@@ -456,7 +457,8 @@ def main() -> None:
     with Pool(args.processes) as pool:
         for title, truths, settings in tables(args):
             share = max(1, min(25, truths))
-            jobs = [(s, n, share) for s in settings for n in range(truths // share)]
+            seeds = range(args.seed, args.seed + truths // share)
+            jobs = [(s, n, share) for s in settings for n in seeds]
             tallies: dict[Setting, Tally] = {setting: Tally() for setting in settings}
             for setting, tally in pool.imap_unordered(measure, jobs):
                 tallies[setting].add(tally)

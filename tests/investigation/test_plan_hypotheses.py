@@ -13,7 +13,7 @@ from rerail.investigation.hypotheses import (
     build_hypotheses,
 )
 from rerail.investigation.posterior import Posterior, chance_of_a_miss, log_misses
-from rerail.investigation.verdict import decide, stand
+from rerail.investigation.verdict import Standing, decide, stand
 from rerail.survival import Lifetimes, constant_rate, fixed_step
 
 CHANGES = ["a", "b", "c", "d"]
@@ -191,3 +191,10 @@ def build_hypotheses_with_likelier_pairs():
     ]
     total = math.fsum(h.prior for h in raised)
     return [Hypothesis(h.kind, h.mask, h.prior / total) for h in raised]
+
+
+def test_a_pair_is_judged_as_if_pairs_were_rarer():
+    standing = Standing([0.0] * 4, 0b0011, 0.98, 0.01, 0.0, 0.99)
+    # Half as likely: 0.49 against 0.495 of pairs in all and 0.01 of the rest.
+    assert standing.pair_at_least == pytest.approx(0.49 / (0.495 + 0.01))
+    assert standing.pair_at_least < standing.pair_chance
