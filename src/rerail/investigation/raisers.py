@@ -7,7 +7,6 @@ rate. Whether they do is measured, never taken for granted (raising.py).
 from __future__ import annotations
 
 import itertools
-import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from rerail.investigation.candidates import why_not
 from rerail.investigation.changes import Change, parse_change
 from rerail.investigation.profile import Profile
+from rerail.scheduling.local import own_cores
 
 # Causes that are less likely than this do not speak for a raise.
 _LIKELY = 0.1
@@ -104,7 +104,7 @@ def changes_that_raise(
 
 
 def _own_changes(raiser: Raiser, profile: Profile) -> Iterator[str]:
-    processors = len(os.sched_getaffinity(0))
+    processors = len(own_cores())
     for name in raiser.own:
         if name == "dataloader-workers":
             if profile.loader_workers:

@@ -39,9 +39,7 @@ class Trial:
     not_applied: tuple[str, ...] = ()  # changes that did not take effect
     summary: str = ""
     counts: bool = True
-    raised: tuple[
-        str, ...
-    ] = ()  # what made it fail sooner, in this and in what it is compared with
+    raised: tuple[str, ...] = ()  # what made it, and all that it is compared with, fail sooner
 
     @property
     def says_something(self) -> bool:

@@ -146,7 +146,7 @@ class LocalTask:
 
 class LocalScheduler:
     def __init__(self, jobs: int = 1) -> None:
-        cores = _own_cores()
+        cores = own_cores()
         if jobs > len(cores):
             raise UsageError(
                 f"--jobs {jobs} is more than the {len(cores)} processors that there are here",
@@ -241,7 +241,8 @@ def _tree_bytes(pid: int) -> int:
     return total
 
 
-def _own_cores() -> list[int]:
+def own_cores() -> list[int]:
+    """The processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
