@@ -27,6 +27,7 @@ MOST_LISTED = 4000
 SETTLE_SECONDS = 0.05  # fork and exec come together: the start is written down once both are over
 FORGET_SECONDS = 1.0
 MOST_REMEMBERED = 1024
+FRESH_SECONDS = 5.0  # of a process: the news of its exec may still be on the way
 
 
 class EventWriter(Protocol):
@@ -183,16 +184,18 @@ class Tree:
         argv = box.argv if box is not None else []
         program = argv[0].rsplit("/", 1)[-1] if argv else ""
         # Before 3.10 Python itself knows only the part from the script on.
-        if "python" in program and argv != process.command:
-            process.command, process.name = argv, program[:15]
+        if "python" in program:
+            if argv != process.command:
+                process.command, process.name = argv, program[:15]
             self._give_role(process, self._parent_of(process))
 
     def _parent_of(self, process: Process) -> Process | None:
         """As it is now: a parent last seen before its own exec would pass a wrong role on."""
         parent = self._parent_called(process.parent_pid)
-        is_settled = parent is None or parent.is_listed or not parent.is_alive
-        if parent is not None and not is_settled and parent.started_t < process.started_t:
-            self._look_again(parent)
+        if parent is not None and parent.is_alive:
+            lead = process.started_t - parent.started_t
+            if 0.0 < lead < FRESH_SECONDS:
+                self._look_again(parent)
         return parent
 
     def _give_role(
