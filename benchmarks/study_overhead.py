@@ -2,7 +2,8 @@
 
 Bare and study alternate. Two questions, two kinds of cell: of cells that only wait, the wall
 seconds that each costs more; of real trainings (lowlight), the ratio of wall and of CPU time.
-Wall time of trainings varies by several per cent on a busy machine: CPU time does less.
+Wall time is what counts, and varies by several per cent on a busy machine; CPU time varies less, and
+also counts the next cell's recorder, which starts while a cell runs.
 Prints seconds per cell and ratios (study / bare), each the median over the pairs.
 """
 
@@ -111,7 +112,7 @@ def main() -> int:
         length = statistics.median(b[0] for b, _ in found) / 2
         print(f"trainings of {length:.0f} s: wall {wall:.4f}, CPU {cpu:.4f} of bare", end="")
         print(f" ({len(found)} pairs of 2 cells)")
-        is_good = is_good and min(wall, cpu) < 1.02
+        is_good = is_good and wall < 1.02
     return 0 if is_good else 1
 
 
