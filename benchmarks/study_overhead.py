@@ -2,8 +2,8 @@
 
 Bare and study alternate. Two questions, two kinds of cell: of cells that only wait, the wall
 seconds that each costs more; of real trainings (lowlight), the ratio of wall and of CPU time.
-Wall time is what counts, and varies by several per cent on a busy machine; CPU time varies less, and
-also counts the next cell's recorder, which starts while a cell runs.
+Wall time is what counts, and varies by several per cent on a busy machine; CPU time varies less,
+and also counts the next cell's recorder, which starts while a cell runs.
 Prints seconds per cell and ratios (study / bare), each the median over the pairs.
 """
 
