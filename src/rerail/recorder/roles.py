@@ -45,7 +45,7 @@ def role_of(
     parent_rank: int | None = None,
 ) -> str:
     """The role of a process that is alive; `daemon` is given later, to what outlives the root."""
-    program = _program(command) or name
+    program = program_of(command) or name
     if _is_launcher(command, program):
         return "launcher"
     if program in SHELLS:
@@ -71,7 +71,7 @@ def role_of(
     return "child"
 
 
-def _program(command: Sequence[str]) -> str:
+def program_of(command: Sequence[str]) -> str:
     """The last part of the program's path, without a login shell's dash."""
     return command[0].rsplit("/", 1)[-1].lstrip("-") if command else ""
 

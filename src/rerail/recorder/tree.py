@@ -19,7 +19,7 @@ from rerail.recorder.endings import Ending
 from rerail.recorder.process import Process
 from rerail.recorder.process_events import Changed, Exit, Fork, ProcessEvent
 from rerail.recorder.procfs import StatFields
-from rerail.recorder.roles import rank_of, role_of
+from rerail.recorder.roles import program_of, rank_of, role_of
 from rerail.records import ProcessRecord
 
 # A shell loop can start thousands: past this many, short and clean lives are counted, not listed.
@@ -182,12 +182,12 @@ class Tree:
 
         box = read_box(self._writer.agent_dir / f"{process.key}.box", self._t0_ns)
         argv = box.argv if box is not None else []
-        program = argv[0].rsplit("/", 1)[-1] if argv else ""
         # Before 3.10 Python itself knows only the part from the script on.
-        if "python" in program:
-            if argv != process.command:
-                process.command, process.name = argv, program[:15]
-            self._give_role(process, self._parent_of(process))
+        if not _is_python(argv) or (process.is_listed and _is_python(process.command)):
+            return
+        if argv != process.command:
+            process.command, process.name = argv, program_of(argv)[:15]
+        self._give_role(process, self._parent_of(process))
 
     def _parent_of(self, process: Process) -> Process | None:
         """As it is now: a parent last seen before its own exec would pass a wrong role on."""
@@ -214,17 +214,21 @@ class Tree:
     def _look_again(self, process: Process) -> None:
         stat = glance.read_stat(process.pid)
         if stat is None or stat.start_ticks != process.start_ticks or stat.state in "ZX":
-            if not process.is_listed:
-                self._describe_from_box(process)
-            return
-        if not process.is_listed:
-            self._describe(process, stat)
+            self._told_of_change(process, lambda: self._describe_from_box(process))
             return
         command = glance.read_command(process.pid)
-        if not command or (command == process.command and stat.name == process.name):
+        if process.is_listed and (
+            not command or (command == process.command and stat.name == process.name)
+        ):
             return
+        self._told_of_change(process, lambda: self._describe(process, stat))
+
+    def _told_of_change(self, process: Process, describe: Callable[[], None]) -> None:
+        """Describe it anew; if its start is on record already, say what is different."""
         before = (process.role, process.name, process.command)
-        self._describe(process, stat)
+        describe()
+        if not process.is_listed:
+            return
         after = (process.role, process.name, process.command)
         changed: dict[str, Any] = {
             name: new
@@ -298,8 +302,9 @@ class Tree:
             self._watch.forget(process.pidfd)
             os.close(process.pidfd)
             process.pidfd = -1
+        # An exec shortly before the end may not have been heard of.
+        self._told_of_change(process, lambda: self._describe_from_box(process))
         if not process.is_listed:
-            self._describe_from_box(process)
             self._list(process)
         if not process.is_listed:
             return
@@ -378,3 +383,8 @@ class Tree:
             self._writer.event(
                 "note", text=f"{self.uncounted} more short-lived processes are not listed"
             )
+
+
+def _is_python(command: Sequence[str]) -> bool:
+    program = program_of(command)
+    return program.startswith("python") and not program.endswith(".py")
