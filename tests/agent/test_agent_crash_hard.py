@@ -151,6 +151,29 @@ lib.fault(11)
     assert ended.crash.threads[0].is_crashed
 
 
+def test_stacks_asked_for_beside_a_running_thread(run: Runner) -> None:
+    """Whoever answers without the interpreter's lock reads frames that change under its eyes."""
+    text = """
+import ctypes, threading
+import rerail_native
+def deep(n): return 0 if n == 0 else deep(n - 1) + len([n] * 3)
+def work():
+    while True:
+        deep(20)
+        exec("def g(x): return x\\ng(1)")
+threading.Thread(target=work, daemon=True).start()
+number = rerail_native.library.rerail_free_signal(0)
+send = getattr(ctypes.CDLL(None), "raise")
+for _ in range(4000): send(number)
+print("still here")
+"""
+    ended = run(["-c", text])
+
+    assert (ended.status, ended.stdout.strip()) == (0, "still here"), ended.stderr
+    assert ended.crashes == [] and ended.box.said_goodbye
+    assert next(ended.folder.glob("*.stacks")).stat().st_size > 0
+
+
 def test_crash_at_interpreter_exit(run: Runner, faults: str) -> None:
     """Static destructors crash after Python has ended and taken its tables along."""
     arguments = program(faults, "lib.crash_at_exit()")

@@ -94,6 +94,31 @@ def test_whole_record(tmp_path: Path) -> None:
     assert (other.thread_id, other.name, other.python[0].function) == (0x7F2C, "pool-1", "wait")
 
 
+def test_dump_of_all_threads_that_was_broken_off(tmp_path: Path) -> None:
+    begin, _, rest = RECORD.partition("python\n")
+    own = """python
+Stack (most recent call first):
+  File "/srv/train.py", line 7 in step
+
+end-python
+"""
+    torn = rest.replace("line 12 in search", "line 12 in elsewhere")
+    broken = """python
+Thread 0x00007f2c [pool-1] (most recent call first):
+  File "/srv/b.py", line 3 in wait
+  File note Python's dump of all threads was broken off by SIGSEGV
+
+end-python
+end
+"""
+    for everybody in ("python\n" + torn, broken):
+        crash = crash_of(tmp_path, begin + own + everybody)
+        assert crash is not None and crash.is_complete
+        crashed, other = crash.threads
+        assert [(f.line, f.function) for f in crashed.python] == [(7, "step")]
+        assert (other.thread_id, other.name, other.python[0].function) == (0x7F2C, "pool-1", "wait")
+
+
 @pytest.mark.parametrize("content", [b"", b"\0" * 4096, b"something else\n", b"rerail-crash 1\n"])
 def test_no_crash(tmp_path: Path, content: bytes) -> None:
     assert crash_of(tmp_path, content) is None

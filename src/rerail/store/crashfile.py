@@ -34,7 +34,9 @@ _AGENT_LIBRARY = "/rerail/agent/native.abi3.so"
 _MAP_LINE = re.compile(
     r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) ([0-9a-f]+) [0-9a-f]+:[0-9a-f]+ \d+\s*(.*)"
 )
-_PYTHON_THREAD = re.compile(r"(?:Current thread|Thread) 0x([0-9a-f]+)(?: \[(.*)\])?")
+_PYTHON_THREAD = re.compile(
+    r"Stack \(most recent|Current thread 0x|Thread 0x(?P<other>[0-9a-f]+)(?: \[(?P<name>.*)\])?"
+)
 _PYTHON_FRAME = re.compile(r'  File "(.*)", line (\d+|\?\?\?) in (.*)')
 
 
@@ -246,26 +248,33 @@ def _native_frames(block: _Block) -> list[NativeFrame]:
 
 
 def _threads(block: _Block, thread_id: int, thread_name: str | None) -> list[ThreadStack]:
-    """The crashed thread first. Python names threads by their pthread address, not their id."""
-    own: list[PythonFrame] = []
-    others: list[ThreadStack] = []
-    frames: list[PythonFrame] | None = None
+    """The crashed thread first. Python names threads by their pthread address, not their id.
+
+    The crashed thread's frames stand there twice, alone and among all the threads'; the first is
+    the one to trust, since the second may have been broken off.
+    """
+    stacks: list[tuple[re.Match[str], list[PythonFrame]]] = []
     for line in block.python:
         thread = _PYTHON_THREAD.match(line)
         frame = _PYTHON_FRAME.fullmatch(line)
         if thread:
-            frames = []
-            if line.startswith("Current thread"):
-                own = frames
-            else:
-                name = thread.group(2)
-                others.append(ThreadStack(int(thread.group(1), 16), name=name, python=frames))
-        elif frame and frames is not None:
+            stacks.append((thread, []))
+        elif frame and stacks:
             number = frame.group(2)
-            frames.append(
+            stacks[-1][1].append(
                 PythonFrame(frame.group(1), int(number) if number.isdigit() else 0, frame.group(3))
             )
+    of_crashed = [frames for thread, frames in stacks if thread["other"] is None]
+    others = [
+        ThreadStack(int(thread["other"], 16), name=thread["name"], python=frames)
+        for thread, frames in stacks
+        if thread["other"] is not None
+    ]
     crashed = ThreadStack(
-        thread_id, name=thread_name, native=_native_frames(block), python=own, is_crashed=True
+        thread_id,
+        name=thread_name,
+        native=_native_frames(block),
+        python=next(filter(None, of_crashed), []),
+        is_crashed=True,
     )
     return [crashed, *others]

@@ -12,6 +12,7 @@
 #include "guard.h"
 #include "last_words.h"
 #include "machine.h"
+#include "python_frames.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -94,6 +95,7 @@ static void on_fatal_signal(int sig, siginfo_t *info, void *context) {
   sigset_t fatal = set_of_fatal_signals();
   int me = machine_thread_id();
   int nobody = 0;
+  python_answer_break_off(sig, info);
   if (agent_pid != 0 && agent_pid != (int)getpid()) {
     record_crash_in_foreign_memory(sig, info);
   } else if (atomic_load(&owner) == me) {
@@ -201,28 +203,10 @@ static void notice_survival(void) {
   atomic_store(&owner, 0);
 }
 
-static void (*stacks_dump)(int);
-
-RERAIL_EXPORT void rerail_stacks_answer_to(int sig) {
-  struct sigaction now;
-  if (agent_box == NULL || sigaction(sig, NULL, &now) != 0) return;
-  stacks_dump = now.sa_handler;
-  agent_box->stacks_signal = sig;
-}
-
-/* A program that wants this signal for itself must not be sent it by a recorder. */
-static void check_stacks_signal(void) {
-  struct sigaction now;
-  int sig = (int)agent_box->stacks_signal;
-  if (sig > 0 && (sigaction(sig, NULL, &now) != 0 || now.sa_handler != stacks_dump)) {
-    agent_box->stacks_signal = 0;
-  }
-}
-
 RERAIL_EXPORT int rerail_keep_place(void) {
   if (agent_box == NULL) return 0;
   notice_survival();
-  check_stacks_signal();
+  python_check_request_signal();
   for (int i = 0; i < FATAL_COUNT; i++) take_place(i);
   thread_give_stack();
   agent_box->handler_installed = count_places();
@@ -270,5 +254,6 @@ void crash_after_fork(void) {
   finished = 0;
   block_count = 0;
   guard_forget();
+  python_frames_after_fork();
   for (int i = 0; i < FATAL_COUNT; i++) places[i].was_handed_over = 0;
 }

@@ -15,6 +15,7 @@
 #include "guard.h"
 #include "last_words.h"
 #include "machine.h"
+#include "python_frames.h"
 #include "text.h"
 
 #include <errno.h>
@@ -24,13 +25,10 @@
 #include <unistd.h>
 
 #define WORDS_SECONDS 1
-#define PYTHON_SECONDS 3
 #define ROOM_FOR_FRAMES (48 * 1024)
 
 static struct text out; /* one thread records at a time */
 static int has_cxx_runtime;
-static volatile sig_atomic_t is_python_signal_known;
-static void (*python_dump)(int);
 
 static void put_header(struct text *text, int sig, const siginfo_t *info) {
   char name[32];
@@ -114,42 +112,6 @@ static void put_last_words(int sig, void *context) {
   text_flush(&out);
 }
 
-static void call_python_dump(int sig, void *context) {
-  (void)sig;
-  (void)context;
-  python_dump((int)agent_box->python_signal);
-}
-
-/* faulthandler writes to the number that it was told at registration. If the program has closed
- * that number and uses it for a file of its own, lend it to the crash file for the moment. */
-static void put_python_frames(int fd) {
-  struct sigaction now;
-  int number = agent_crash_fd;
-  int lent = -1;
-  if (!is_python_signal_known || number < 0) return;
-  /* An interpreter that has ended took its handler along; its tables are gone. */
-  if (sigaction((int)agent_box->python_signal, NULL, &now) != 0 || now.sa_handler != python_dump) {
-    return;
-  }
-  text_put(&out, "python\n");
-  text_flush(&out);
-  if (number != fd) {
-    lent = dup(number);
-    if (dup2(fd, number) != number) return;
-  }
-  guarded(&out, "Python's dump", call_python_dump, 0, NULL, PYTHON_SECONDS);
-  if (number != fd) {
-    if (lent >= 0) {
-      dup2(lent, number);
-      close(lent);
-    } else {
-      close(number);
-    }
-  }
-  text_put(&out, "\nend-python\n");
-  text_flush(&out);
-}
-
 void record_crash(int sig, const siginfo_t *info, void *context, const sigset_t *fatal) {
   int64_t began_ns = monotonic_ns();
   int is_ours = files_crash_fd_is_ours();
@@ -166,7 +128,7 @@ void record_crash(int sig, const siginfo_t *info, void *context, const sigset_t 
   if (sig == SIGABRT) {
     guarded(&out, "the last words", put_last_words, sig, context, WORDS_SECONDS);
   }
-  put_python_frames(fd);
+  python_frames_put(&out, fd);
   guards_end();
   text_put(&out, "took ");
   text_put_decimal(&out, monotonic_ns() - began_ns);
@@ -186,16 +148,4 @@ void record_crash_in_foreign_memory(int sig, const siginfo_t *info) {
   text_put(&text, "note a process that shares its parent's memory\nend\n");
   text_flush(&text);
   close(fd);
-}
-
-RERAIL_EXPORT int rerail_use_python_dump(int sig) {
-  struct sigaction now;
-  if (agent_box == NULL || sigaction(sig, NULL, &now) != 0) return 0;
-  if ((now.sa_flags & SA_SIGINFO) || now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN) {
-    return 0;
-  }
-  python_dump = now.sa_handler;
-  agent_box->python_signal = sig;
-  is_python_signal_known = 1;
-  return 1;
 }

@@ -19,7 +19,9 @@
 #include <string.h>
 #include <unistd.h>
 
-static int free_signals[3]; /* stacks, Python frames of a crash, deadline */
+/* For stacks on request, the Python frames of all threads and of the crashed one, the deadline. */
+static int free_signals[4];
+#define DEADLINE 3
 
 static int is_free(int sig) {
   struct sigaction now;
@@ -32,7 +34,7 @@ static void choose_signals(void) {
 #ifdef SIGRTMAX
   /* From the top: programs that use real-time signals count up from SIGRTMIN, and valgrind and
    * some profilers keep the last few. */
-  for (int sig = SIGRTMAX - 4; sig > SIGRTMIN + 1 && found < 3; sig--) {
+  for (int sig = SIGRTMAX - 4; sig > SIGRTMIN + 1 && found < 4; sig--) {
     if (is_free(sig)) free_signals[found++] = sig;
   }
 #else
@@ -43,7 +45,7 @@ static void choose_signals(void) {
   }
 #endif
   if (found < 2) agent_box->trouble |= TROUBLE_NO_FREE_SIGNAL;
-  agent_deadline_signal = free_signals[2];
+  agent_deadline_signal = free_signals[DEADLINE];
 }
 
 /* The box's address, or 0: no folder, no memory. Call again after fork in the child. */
@@ -58,7 +60,7 @@ RERAIL_EXPORT void *rerail_start(void) {
 RERAIL_EXPORT int rerail_crash_fd(void) { return agent_crash_fd; }
 RERAIL_EXPORT int rerail_stacks_fd(void) { return agent_stacks_fd; }
 RERAIL_EXPORT int rerail_free_signal(int which) {
-  return which >= 0 && which < 2 ? free_signals[which] : 0;
+  return which >= 0 && which < DEADLINE ? free_signals[which] : 0;
 }
 RERAIL_EXPORT void rerail_thread_enter(void) { thread_give_stack(); }
 

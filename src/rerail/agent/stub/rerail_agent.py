@@ -105,15 +105,16 @@ def _register_stacks(folder):
     import faulthandler
 
     library = native.library
-    for which, fd in ((0, library.rerail_stacks_fd()), (1, library.rerail_crash_fd())):
+    stacks, crash = library.rerail_stacks_fd(), library.rerail_crash_fd()
+    for which, (fd, all_threads) in enumerate(((stacks, True), (crash, True), (crash, False))):
         signum = library.rerail_free_signal(which)
         if signum <= 0 or fd < 0:
             continue
-        faulthandler.register(signum, file=fd, all_threads=True, chain=False)
+        faulthandler.register(signum, file=fd, all_threads=all_threads, chain=False)
         if which == 0:
             library.rerail_stacks_answer_to(signum)
         else:
-            library.rerail_use_python_dump(signum)
+            library.rerail_use_python_dump(signum, int(all_threads))
 
 
 def _keep_place(folder):
