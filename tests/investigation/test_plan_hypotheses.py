@@ -6,14 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rerail.investigation.hypotheses import (
-    TOGETHER_AT_MOST,
-    WEAKER_RATE,
-    Hypothesis,
-    build_hypotheses,
-)
+from rerail.investigation.hypotheses import WEAKER_RATE, Hypothesis, build_hypotheses
 from rerail.investigation.posterior import Posterior, chance_of_a_miss, log_misses
-from rerail.investigation.verdict import Standing, decide, stand
+from rerail.investigation.verdict import Standing
 from rerail.survival import Lifetimes, constant_rate, fixed_step
 
 CHANGES = ["a", "b", "c", "d"]
@@ -162,39 +157,16 @@ def test_values_of_one_thing_are_never_needed_together():
     assert math.fsum(hypothesis.prior for hypothesis in found) == pytest.approx(1.0)
 
 
-def test_one_change_is_confirmed_only_if_it_would_be_were_pairs_likelier():
-    """Clean in company for long, then alone: how long alone is what tells it from a pair."""
-    seen = Lifetimes.of([90.0] * 20)
-    posterior = Posterior(build_hypotheses(CHANGES), constant_rate(seen), seen)
-    likelier = Posterior(build_hypotheses_with_likelier_pairs(), constant_rate(seen), seen)
-    for each in (posterior, likelier):
-        each.observe(0b1110, 80.0, True)
-        each.observe(0b0011, 3000.0, False)
-    doubted, confirmed = [], []
-    for alone in range(90, 1500, 10):
-        after = posterior.after(0b0001, float(alone), False)
-        standing = stand(after, len(CHANGES))
-        is_confirmed = decide(after, len(CHANGES), 0.99)[0] == "confirmed"
-        sure = stand(likelier.after(0b0001, float(alone), False), len(CHANGES)).removes[0]
-        assert standing.at_least(standing.removes[0]) == pytest.approx(sure)
-        assert is_confirmed == (sure >= 0.99)
-        (confirmed if is_confirmed else doubted).append(standing.removes[0])
-    assert max(doubted) > 0.99  # by the given prior alone it would have been called sooner
-    assert confirmed
+def test_a_change_that_a_diagnosis_names_makes_none_of_these_less_likely():
+    def none_of(weights):
+        return next(h.prior for h in build_hypotheses(CHANGES, weights) if h.kind == "none")
 
-
-def build_hypotheses_with_likelier_pairs():
-    found = build_hypotheses(CHANGES)
-    raised = [
-        Hypothesis(h.kind, h.mask, h.prior * (TOGETHER_AT_MOST if h.kind == "together" else 1.0))
-        for h in found
-    ]
-    total = math.fsum(h.prior for h in raised)
-    return [Hypothesis(h.kind, h.mask, h.prior / total) for h in raised]
+    assert none_of({"a": 7.0, "b": 1.0}) < none_of(None) == none_of(dict.fromkeys(CHANGES, 3.0))
 
 
 def test_a_pair_is_judged_as_if_pairs_were_rarer():
-    standing = Standing([0.0] * 4, 0b0011, 0.98, 0.01, 0.0, 0.99)
+    nothing = [0.0] * 4
+    standing = Standing(nothing, nothing, nothing, 0b0011, 0.98, 0.01, 0.0, 0.99)
     # Half as likely: 0.49 against 0.495 of pairs in all and 0.01 of the rest.
     assert standing.pair_at_least == pytest.approx(0.49 / (0.495 + 0.01))
     assert standing.pair_at_least < standing.pair_chance

@@ -345,7 +345,7 @@ def test_what_is_all_but_decided_is_proven_and_not_run_in_company_for_ever():
     for company in (names[1:], names, names, names[1:], names):
         investigation.record(TrialResult.of(company, 75, "survived", True))
     while (plan := investigation.next_trial()) is not None:
-        assert plan.changes == ("--workers 0",)
+        assert "--workers 0" in plan.changes
         investigation.record(TrialResult.of(plan.changes, plan.exposure_limit, "survived"))
+        assert len(investigation.trials) <= 16
     assert investigation.verdict().changes == ("--workers 0",)
-    assert len(investigation.trials) <= 16

@@ -22,21 +22,28 @@ HypothesisKind = Literal[
     "gone",  # it no longer comes at all, whatever is changed
 ]
 
-# How likely each kind is before anything is known. "None" and "alone" set the price of a
-# verdict: a stretch has to be clean for odds of 99 none / alone, and under "none" the chance
-# of a wrong confirmation is at most alone / (99 none) (docs/design/which-trial-next.md).
+# How likely each kind is before anything is known. "None", "together" and "alone" set the price of
+# a verdict and how often it is wrong (docs/design/which-trial-next.md).
 PRIOR_BY_KIND: dict[HypothesisKind, float] = {
-    "alone": 0.57,
-    "either": 0.05,
-    "together": 0.17,
+    "alone": 0.50,
+    "either": 0.04,
+    "together": 0.20,
     "weaker": 0.02,
-    "none": 0.17,
+    "none": 0.24,
     "gone": 0.01,
 }
-# Nobody knows how often two changes are needed together. An answer is given only if it would hold
-# were that so many times as likely as above, whichever of the two speaks against the answer
-# (docs/design/which-trial-next.md).
-TOGETHER_AT_MOST = 2.5
+# The same where a diagnosis has named a change: a cause that was recognised has a remedy.
+PRIOR_IF_NAMED: dict[HypothesisKind, float] = {
+    "alone": 0.66,
+    "either": 0.04,
+    "together": 0.12,
+    "weaker": 0.02,
+    "none": 0.15,
+    "gone": 0.01,
+}
+_NAMED = 2.0  # this many times as likely as the least likely one counts as named
+# Nobody knows how often two changes are needed together: a pair is the answer only if it would be,
+# were pairs so much less likely than above.
 TOGETHER_AT_LEAST = 0.5
 # How much rarer a "weaker" change makes the failure.
 WEAKER_RATE = 0.5
@@ -79,8 +86,9 @@ def build_hypotheses(
     """Every hypothesis on these changes; pairs up to `max_pairs`, the likeliest first.
 
     `weights` says how likely each change is to be the one, in any scale; a change that is
-    not named gets the smallest weight that is. Without weights all are alike. Changes of one
-    mask of `exclusive` are values of one thing, and cannot be needed together.
+    not named gets the smallest weight that is. Without weights all are alike, and it is likelier
+    that none of them is the one. Changes of one mask of `exclusive` are values of one thing, and
+    cannot be needed together.
     """
     shares = _shares(changes, weights or {})
     pairs = sorted(
@@ -91,10 +99,11 @@ def build_hypotheses(
     threes = list(itertools.combinations(range(len(changes)), 3))
     if len(changes) > MOST_FOR_THREES:
         threes = []
+    prior = PRIOR_IF_NAMED if max(shares) >= _NAMED * min(shares) else PRIOR_BY_KIND
     found: list[Hypothesis] = []
 
     def add(kind: HypothesisKind, mask: int, share: float) -> None:
-        found.append(Hypothesis(kind, mask, PRIOR_BY_KIND[kind] * share))
+        found.append(Hypothesis(kind, mask, prior[kind] * share))
 
     for i, share in enumerate(shares):
         add("alone", 1 << i, share)

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from rerail.investigation.hypotheses import build_hypotheses
+from rerail.investigation.narrowing import narrow
 from rerail.investigation.observation import Plan, TrialResult
 from rerail.investigation.planner import Choice, choose_trial
 from rerail.investigation.posterior import BEYOND_THE_STEP, Posterior
@@ -236,9 +237,8 @@ class Investigation:
             return replace(choice, counted=left)
         overhead = posterior.model.operational_time(self.overhead)
         length = posterior.model.operational_time(self.run_length or 0.0) or math.inf
-        choice = choose_trial(
-            posterior, len(self.changes), self.confidence, overhead, self._exclusive, length
-        )
+        asked = posterior, len(self.changes), self.confidence, overhead, self._exclusive
+        choice = narrow(*asked) or choose_trial(*asked, length)
         choice = replace(choice, counted=self._until_decided(posterior, choice))
         if remember:
             self._standing = choice, choice.counted

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rerail.investigation.hypotheses import TOGETHER_AT_LEAST, TOGETHER_AT_MOST, members_of
+from rerail.investigation.hypotheses import TOGETHER_AT_LEAST, members_of
 from rerail.investigation.posterior import Posterior, chance_of_a_miss
 
 # What telling the changes apart is worth, in mean times to failure per nat. Tuned on the
@@ -49,8 +49,7 @@ _CODES = {
 class Choice:
     applied: int
     counted: float  # exposure on the model's clock
-    merit: float  # road shortened per exposure spent
-    survival: float  # probability that the trial survives
+    merit: float = 0.0  # road shortened per exposure spent
 
 
 def choose_trial(
@@ -228,7 +227,7 @@ class _Outlook:
         left = survival * self._road(survived, self.crashes)
         left += (1.0 - survival) * self._road(crashed, self.crashes + 1)
         cost = max(self._with_starts(cost), cost + _SWITCH * self.mean)
-        return Choice(applied, length, (self.road - left) / cost, survival)
+        return Choice(applied, length, (self.road - left) / cost)
 
     def _survival(self, scale: float, length: float) -> tuple[float, float]:
         """The chance that a trial at risk survives, and the exposure that it spends."""
@@ -275,15 +274,11 @@ class _Outlook:
                 persists += weight
                 if code == _WEAKER:
                     weaker[members[0]] += weight
-        # What speaks against pairs has to hold were they as likely as they may be at most.
-        paired = math.fsum(weight * count for weight, count in pairs.items())
-        doubted = total + (TOGETHER_AT_MOST - 1.0) * paired
-        partly = [TOGETHER_AT_MOST * weight for weight in partly]
         road = 0.0
         for i in range(self.count):
             if alone[i] > 0.0:
                 against = persists + partly[i]
-                rest = doubted - removes[i] - against
+                rest = total - removes[i] - against
                 wears_off = persists - weaker[i]
                 road += alone[i] * self._to_confirm(removes[i], against, rest, crashes, wears_off)
         known: dict[tuple[float, float], float] = {}
@@ -296,7 +291,7 @@ class _Outlook:
                 against += max(0.0, removes[j] - both[pair])
             key = removes[i], against
             if key not in known:
-                rest = max(0.0, doubted - removes[i] - against)
+                rest = max(0.0, total - removes[i] - against)
                 known[key] = self._to_confirm(removes[i], against, rest, crashes)
             road += weight * known[key]
         for weight, count in pairs.items():

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from rerail.investigation.hypotheses import TOGETHER_AT_LEAST, TOGETHER_AT_MOST
+from rerail.investigation.hypotheses import TOGETHER_AT_LEAST
 from rerail.investigation.posterior import Posterior
 
 Status = Literal["confirmed", "none-of-these", "not-reproduced", "inconclusive"]
@@ -52,15 +52,13 @@ class Standing:
     """The posterior summed up by answer."""
 
     removes: list[float]  # by change: that it removes the failure alone
+    only: list[float]  # by change: that it and no other does
+    needed: list[float]  # by change: that it is needed together with another
     pair: int  # the likeliest pair that is needed together, as a mask
     pair_chance: float
     persists: float  # that nothing here removes it
     gone: float  # that it no longer comes
     together: float  # that any two are needed together
-
-    def at_least(self, chance: float) -> float:
-        """A chance of something else than a pair, were pairs as likely as they may be at most."""
-        return chance / (1.0 + (TOGETHER_AT_MOST - 1.0) * self.together)
 
     @property
     def pair_at_least(self) -> float:
@@ -70,35 +68,39 @@ class Standing:
 
 
 def stand(posterior: Posterior, count: int) -> Standing:
-    removes = [0.0] * count
+    removes, only, needed = ([0.0] * count for _ in range(3))
     pair, pair_chance, persists, gone, together = 0, 0.0, 0.0, 0.0, 0.0
     for chance, weighed in zip(posterior.probabilities(), posterior.living, strict=True):
         kind, mask = weighed.hypothesis.kind, weighed.hypothesis.mask
         if kind in ("alone", "either"):
             for i in weighed.hypothesis.members:
                 removes[i] += chance
+                if kind == "alone":
+                    only[i] += chance
         elif kind == "together":
             together += chance
+            for i in weighed.hypothesis.members:
+                needed[i] += chance
             if chance > pair_chance:
                 pair, pair_chance = mask, chance
         elif kind == "gone":
             gone += chance
         else:
             persists += chance
-    return Standing(removes, pair, pair_chance, persists, gone, together)
+    return Standing(removes, only, needed, pair, pair_chance, persists, gone, together)
 
 
 def decide(posterior: Posterior, count: int, confidence: float) -> tuple[Status, int, float]:
     """The status, the set that it is about, and how sure it is."""
     standing = stand(posterior, count)
     best = max(range(count), key=standing.removes.__getitem__)
-    sure, persists = standing.at_least(standing.removes[best]), standing.at_least(standing.persists)
+    sure = standing.removes[best]
     if sure >= confidence and _was_clean_on_its_own(posterior, 1 << best):
         return "confirmed", 1 << best, sure
     if standing.pair_at_least >= confidence and _was_clean_on_its_own(posterior, standing.pair):
         return "confirmed", standing.pair, standing.pair_at_least
-    if persists >= confidence and posterior.crashes_in_trials:
-        return "none-of-these", 0, persists
+    if standing.persists >= confidence and posterior.crashes_in_trials:
+        return "none-of-these", 0, standing.persists
     if standing.gone >= confidence or not posterior.crashes:
         return "not-reproduced", 0, standing.gone
     return "inconclusive", 1 << best, sure
@@ -115,7 +117,7 @@ def leading_set(posterior: Posterior, count: int, confidence: float) -> int | No
     """The set that the posterior is sure of, whether or not its own trials suffice yet."""
     standing = stand(posterior, count)
     best = max(range(count), key=standing.removes.__getitem__)
-    if standing.at_least(standing.removes[best]) >= confidence:
+    if standing.removes[best] >= confidence:
         return 1 << best
     return standing.pair if standing.pair_at_least >= confidence else None
 
@@ -134,7 +136,7 @@ def give_verdict(posterior: Posterior, changes: Sequence[str], confidence: float
         for i, change in enumerate(changes)
         if confirmed.bit_count() == 1
         and not confirmed >> i & 1
-        and standing.at_least(standing.removes[i]) >= confidence
+        and standing.removes[i] >= confidence
         and _was_clean_on_its_own(posterior, 1 << i)
     )
     return Verdict(

@@ -177,8 +177,10 @@ class LocalScheduler:
         available = available_bytes()
         if self.jobs == 1 or available is None:
             return
-        # What runs already has taken its part of what was available.
-        taken = sum(_tree_bytes(each.pid) for each in self._running.values() if not each.is_over())
+        # What runs already has taken its part of what was available; the recorder's own processes,
+        # which are in its tree too, have no part in that.
+        under_way = [each for each in self._running.values() if not each.is_over()]
+        taken = sum(min(peak_bytes, _tree_bytes(each.pid)) for each in under_way)
         usable = int((1.0 - _SPARE_SHARE) * (available + taken))
         if self.jobs * peak_bytes > usable:
             raise NotEnoughMemory(
