@@ -19,122 +19,30 @@ Besides, the planner's time per decision at 30 changes, and what a trial costs b
 from __future__ import annotations
 
 import argparse
-import itertools
 import math
-import os
 import random
-import statistics
-import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from multiprocessing import Pool
-from pathlib import Path
 
-from rerail.investigation import Investigation, TrialResult
-from rerail.survival import Hazard, classify
+from benchmarks.isolation_costs import print_costs
+from benchmarks.isolation_rivals import ddmin, draw_in_random_order, one_factor_at_a_time
+from benchmarks.isolation_truths import (
+    CHANGES,
+    MEAN_STEPS,
+    Answer,
+    Setting,
+    World,
+    diagnosis_weights,
+    draw_truth,
+)
+from rerail.investigation import Investigation
+from rerail.survival import classify
 
-MEAN_STEPS = 1000.0
-CHANGES = tuple(f"change-{i:02}" for i in range(16))
 CRASH_PROBABILITIES = (0.5, 0.3, 0.1)
 BUDGET_MEANS = 80.0
-RATE_KNOWN = 100  # crashes on record, where a line says that the rate is known well
-
-
-@dataclass(frozen=True)
-class Truth:
-    """`rate(applied)` is the failure's rate as a share of the unchanged one."""
-
-    rate: Callable[[frozenset[str]], float]
-    answers: tuple[frozenset[str], ...]  # empty: none of these
-    culprit: str | None
-
-
-def draw_truth(kind: str, rng: random.Random) -> Truth:
-    one, other = rng.sample(CHANGES, 2)
-    both = frozenset((one, other))
-    if kind == "single":
-        return Truth(lambda s: 0.0 if one in s else 1.0, (frozenset((one,)),), one)
-    if kind == "together":
-        return Truth(lambda s: 0.0 if both <= s else 1.0, (both,), one)
-    if kind == "two sources":  # each change removes one of two failures that look the same
-        return Truth(lambda s: 1.0 - 0.5 * len(both & s), (both,), one)
-    if kind == "either":
-        answers = (frozenset((one,)), frozenset((other,)))
-        return Truth(lambda s: 0.0 if both & s else 1.0, answers, one)
-    if kind == "none":
-        return Truth(lambda s: 1.0, (), None)
-    if kind == "halved":
-        return Truth(lambda s: 0.5 if one in s else 1.0, (), one)
-    if kind == "single, others halve":
-        return Truth(
-            lambda s: 0.0 if one in s else 0.5 if other in s else 1.0, (frozenset((one,)),), one
-        )
-    raise ValueError(kind)
-
-
-@dataclass
-class World:
-    """Runs the imaginary command; keeps the account."""
-
-    truth: Truth
-    run_steps: float
-    rng: random.Random
-    shape: float = 1.0  # of the Weibull distribution: above 1 wears out
-    spread: float = 0.0  # how much the rate differs from run to run (log deviation)
-    used_steps: float = 0.0
-    runs: int = 0
-
-    def run(self, applied: frozenset[str], limit: float) -> TrialResult:
-        rate = self.truth.rate(applied) * math.exp(self.rng.gauss(0.0, self.spread))
-        end = math.ceil(min(limit, self.run_steps))
-        crash = math.inf
-        if rate > 0.0:
-            scale = MEAN_STEPS / math.gamma(1.0 + 1.0 / self.shape)
-            crash = math.ceil(self.rng.weibullvariate(scale / rate ** (1 / self.shape), self.shape))
-        self.runs += 1
-        self.used_steps += min(crash, end)
-        if crash <= end:
-            return TrialResult.of(applied, max(crash, 1), "crashed")
-        return TrialResult.of(applied, end, "survived")
-
-    def history(self, crashes: int) -> tuple[list[float], list[float]]:
-        """What was on record before: runs until so many had crashed; free of charge."""
-        crashed: list[float] = []
-        clean: list[float] = []
-        while len(crashed) < crashes:
-            result = self.run(frozenset(), math.inf)
-            (crashed if result.outcome == "crashed" else clean).append(result.exposure)
-        self.used_steps, self.runs = 0.0, 0
-        return crashed, clean
-
-
-@dataclass(frozen=True)
-class Setting:
-    strategy: str
-    kind: str
-    crash_probability: float
-    history: int
-    confidence: float
-    with_diagnosis: bool = False
-    shape: float = 1.0
-    spread: float = 0.0
-
-
-Answer = frozenset[str] | None  # an empty set says none of these; None says nothing
-
-
-def diagnosis_weights(truth: Truth, rng: random.Random) -> dict[str, float]:
-    """A diagnosis that names the right change first in 7 of 10 cases, second or third in 2."""
-    weights = dict.fromkeys(CHANGES, 1.0)
-    names = rng.sample(CHANGES, 3)
-    place = rng.choices((0, 1, 2, None), (0.7, 0.12, 0.08, 0.1))[0]
-    if truth.culprit and place is not None:
-        names = [name for name in names if name != truth.culprit]
-        names.insert(place, truth.culprit)
-    for name, weight in zip(names, (15.0, 6.0, 3.0), strict=False):
-        weights[name] = weight
-    return weights
+RATE_KNOWN = 100  # crashes on record: the rate to within a tenth
+FEWER_CRASHES = (20, 5, 3)
 
 
 def investigate(world: World, setting: Setting) -> Answer:
@@ -165,88 +73,6 @@ def investigate(world: World, setting: Setting) -> Answer:
     if verdict.status == "confirmed":
         return frozenset(verdict.changes)
     return frozenset() if verdict.status == "none-of-these" else None
-
-
-def draw_in_random_order(investigation: Investigation, rng: random.Random) -> frozenset[str]:
-    """A change that no crash has ruled out; once all are, a pair."""
-    crashed = [trial.changes for trial in investigation.trials if trial.outcome == "crashed"]
-    for size in (1, 2):
-        sets = map(frozenset, itertools.combinations(CHANGES, size))
-        left = [each for each in sets if not any(each <= changes for changes in crashed)]
-        if left:
-            return rng.choice(left)
-    return frozenset(CHANGES)
-
-
-class CleanStretchTest:
-    """Does the failure come under these changes? Runs until a crash or a long enough stretch."""
-
-    def __init__(self, world: World, setting: Setting, tests: int) -> None:
-        self.world = world
-        crashed, clean = world.history(setting.history)
-        self.crashes, self.exposure = len(crashed), sum(crashed) + sum(clean)
-        self.luck = (1.0 - setting.confidence) / tests
-        # More crashes of the unchanged command first, where that makes the stretches shorter.
-        while self.crashes < math.log(1.0 / self.luck):
-            self._note(world.run(frozenset(), world.run_steps))
-
-    def fails(self, applied: frozenset[str]) -> bool:
-        stretch = 0.0
-        while Hazard(self.crashes, self.exposure).luck(stretch) > self.luck:
-            result = self.world.run(applied, math.inf)
-            if result.outcome == "crashed":
-                self.exposure += stretch
-                self._note(result)
-                return True
-            stretch += result.exposure
-        return False
-
-    def _note(self, result: TrialResult) -> None:
-        self.crashes += result.outcome == "crashed"
-        self.exposure += result.exposure
-
-
-def one_factor_at_a_time(world: World, setting: Setting) -> Answer:
-    test = CleanStretchTest(world, setting, len(CHANGES))
-    order = list(CHANGES)
-    if setting.with_diagnosis:
-        weights = diagnosis_weights(world.truth, world.rng)
-        order.sort(key=lambda change: -weights[change])
-    for change in order:
-        if not test.fails(frozenset((change,))):
-            return frozenset((change,))
-    return frozenset()
-
-
-def ddmin(world: World, setting: Setting) -> Answer:
-    """Zeller's minimising delta debugging of the set of changes under which nothing fails."""
-    test = CleanStretchTest(world, setting, len(CHANGES))
-    kept = list(CHANGES)
-    if test.fails(frozenset(kept)):
-        return frozenset()
-    pieces = 2
-    while len(kept) >= 2:
-        size = math.ceil(len(kept) / pieces)
-        parts = [kept[i : i + size] for i in range(0, len(kept), size)]
-        for smaller, next_pieces in _reductions(kept, parts, pieces):
-            if not test.fails(frozenset(smaller)):
-                kept, pieces = smaller, next_pieces
-                break
-        else:
-            if pieces >= len(kept):
-                break
-            pieces = min(2 * pieces, len(kept))
-    return frozenset(kept)
-
-
-def _reductions(
-    kept: list[str], parts: list[list[str]], pieces: int
-) -> Iterator[tuple[list[str], int]]:
-    for part in parts:
-        yield part, 2
-    if pieces > 2:
-        for part in parts:
-            yield [change for change in kept if change not in part], max(pieces - 1, 2)
 
 
 STRATEGIES: dict[str, Callable[[World, Setting], Answer]] = {
@@ -342,10 +168,11 @@ def tables(args: argparse.Namespace) -> Iterator[tuple[str, int, list[Setting]]]
     if "rerail" not in strategies:
         return
     yield (
-        "rerail, rate known well",
-        args.truths,
+        "rerail, rate known from fewer crashes",
+        few,
         [
-            Setting("rerail", "single", 0.5, RATE_KNOWN, confidence, with_diagnosis=diagnosed)
+            Setting("rerail", "single", 0.3, crashes, confidence, with_diagnosis=diagnosed)
+            for crashes in FEWER_CRASHES
             for diagnosed in (False, True)
         ],
     )
@@ -377,74 +204,12 @@ def tables(args: argparse.Namespace) -> Iterator[tuple[str, int, list[Setting]]]
     )
 
 
-def planner_seconds(changes: int = 30, investigations: int = 5) -> list[float]:
-    """How long each decision took, over whole investigations with so many changes."""
-    took: list[float] = []
-    for seed in range(investigations):
-        rng = random.Random(seed)
-        names = [f"change-{i:02}" for i in range(changes)]
-        culprit = rng.choice(names)
-        investigation = Investigation(names, failure_model=classify([900, 1100, 1000]))
-        for _ in range(40):
-            started = time.perf_counter()
-            plan = investigation.next_trial()
-            took.append(time.perf_counter() - started)
-            if plan is None:
-                break
-            crash = math.inf if culprit in plan.changes else rng.expovariate(1 / MEAN_STEPS) + 1
-            is_crash = crash <= plan.exposure_limit
-            exposure = min(crash, plan.exposure_limit)
-            outcome = "crashed" if is_crash else "survived"
-            investigation.record(TrialResult.of(plan.changes, exposure, outcome))
-    return took
-
-
-def trial_seconds(trials: int = 12, sleep: float = 0.5) -> list[float]:
-    """What a trial takes beyond its command: scheduling, recording, judging."""
-    from rerail.investigation.judging import Judge
-    from rerail.investigation.notebook import Notebook
-    from rerail.investigation.observation import Plan
-    from rerail.investigation.watching import UnderWay
-    from rerail.scheduling import Task, open_scheduler
-
-    took = []
-    with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder, "home")
-        command = ("sleep", str(sleep))
-        judge = Judge(Notebook.open(home, command, folder, [], is_fresh=True))
-        scheduler = open_scheduler("local", 1)
-        for number in range(trials):
-            started = time.perf_counter()
-            task = Task(command, folder, str(home), dict(os.environ), f"trial {number}")
-            plan = Plan((), math.inf, "")
-            each = UnderWay(number, plan, [], {}, scheduler.start(task), time.monotonic())
-            while not each.running.is_over():
-                time.sleep(0.1)  # as often as an investigation looks
-            assert judge.judge(each).outcome == "finished"
-            took.append(time.perf_counter() - started - sleep)
-    return took
-
-
-def print_costs() -> None:
-    decisions = planner_seconds()
-    trials = trial_seconds()
-    print(
-        f"planner at 30 changes: median {1e3 * statistics.median(decisions):.0f} ms,"
-        f" longest {1e3 * max(decisions):.0f} ms of {len(decisions)} decisions (bar: 200 ms)"
-    )
-    print(
-        f"a trial beside its command: median {statistics.median(trials):.2f} s,"
-        f" longest {max(trials):.2f} s of {len(trials)} (bar: 0.5 s)",
-        flush=True,
-    )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--truths", type=int, default=1000, help="ground truths per line")
     parser.add_argument("--confidence", type=float, default=0.99)
     parser.add_argument(
-        "--history", type=int, default=20, help="crashes on record before, free of charge"
+        "--history", type=int, default=RATE_KNOWN, help="crashes on record, free of charge"
     )
     parser.add_argument("--seed", type=int, default=0, help="of the first 25 truths of a line")
     parser.add_argument("--processes", type=int, default=2)
@@ -470,16 +235,17 @@ def _print_table(title: str, tallies: dict[Setting, Tally]) -> None:
     truths = {tally.total for tally in tallies.values()}
     print(f"\n{title} (crashes on record: {_listed(on_record)}; truths a line: {_listed(truths)})")
     heads = ("right", 7), ("wrong", 7), ("open", 6), ("cost", 6), ("+-", 5), ("runs", 6)
-    print(f"{'truth':22} {'p':>4} " + " ".join(f"{head:>{width}}" for head, width in heads))
+    print(f"{'truth':28} {'p':>4} " + " ".join(f"{head:>{width}}" for head, width in heads))
     confirmed = wrong = 0
     for setting, tally in tallies.items():
         n = tally.total
         label = setting.kind
         label += ", diagnosed" * setting.with_diagnosis
+        label += f", {setting.history} known" * (len(on_record) > 1)
         label += f", spread {setting.spread:g}" * (setting.spread > 0)
         label += f", shape {setting.shape:g}" * (setting.shape != 1.0)
         print(
-            f"{label:22.22} {setting.crash_probability:4.1f} {tally.right / n:7.1%}"
+            f"{label:28.28} {setting.crash_probability:4.1f} {tally.right / n:7.1%}"
             f" {tally.wrong / n:7.1%} {tally.open / n:6.1%} {tally.cost_means / n:6.2f}"
             f" {tally.error:5.2f} {tally.runs / n:6.1f}",
             flush=True,

@@ -38,7 +38,7 @@ def conduct(investigation, run, budget=50_000.0, **options):
     return investigation.verdict()
 
 
-def start(history=(90, 110, 100), **options):
+def start(history=(20, 110, 170), **options):
     return Investigation(CHANGES, failure_model=classify(history), **options)
 
 
@@ -349,3 +349,13 @@ def test_what_is_all_but_decided_is_proven_and_not_run_in_company_for_ever():
         investigation.record(TrialResult.of(plan.changes, plan.exposure_limit, "survived"))
         assert len(investigation.trials) <= 16
     assert investigation.verdict().changes == ("--workers 0",)
+
+
+def test_three_crashes_close_together_by_chance_are_not_held_to_be_ageing_for_ever():
+    """An investigation that is told "wear-out" drops it once crashes come early."""
+    investigation = start(history=(20, 20, 22))
+    assert investigation.failure_model.kind == "wear-out"
+    for steps in (5, 60, 3):
+        investigation.record(TrialResult.of(["--accum 4"], steps, "crashed"))
+    assert investigation.failure_model.kind == "constant-rate"
+    assert investigation.failure_model.operational_time(30.0) == 30.0

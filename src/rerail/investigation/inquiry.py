@@ -82,7 +82,11 @@ class Investigation:
         self._exclusive = [self._mask(group) for group in self.exclusive]
         self._hypotheses = build_hypotheses(self.changes, self.priors, max_pairs, self._exclusive)
         self._given = failure_model or constant_rate(Lifetimes(()))
-        self._posterior = Posterior(self._hypotheses, self._given, self._given.lifetimes)
+        # That a rate changes with age is told from few crashes, and may be chance: believed only
+        # while it is certain, as what the trials show by themselves.
+        is_ageing = self._given.kind in ("wear-out", "early")
+        model = self._model() if is_ageing else self._given
+        self._posterior = Posterior(self._hypotheses, model, self._given.lifetimes)
         # The choice in force, and how much of it is still to run, on the model's clock: a
         # command that ends by itself needs several runs for one choice.
         self._standing: tuple[Choice, float] | None = None
@@ -355,7 +359,7 @@ class Investigation:
         if given.kind == "fixed-step":
             if all(time <= given.past_the_step for time in seen.crash_times):
                 return given
-        elif given.kind not in ("unseen", "constant-rate"):
+        elif given.kind in ("phase-boundary", "accumulation-boundary"):
             return given
         model = classify(
             seen.crash_times, seen.survivals, self.periods, resolution=given.resolution
@@ -364,7 +368,7 @@ class Investigation:
         is_certain = min(p_values, default=1.0) < _PATTERN_LEVEL
         if model.kind == "fixed-step" or (model.kind != "constant-rate" and is_certain):
             return model
-        return replace(given, kind="constant-rate", step=None)
+        return replace(given, kind="constant-rate", step=None, shape=None, scale=None)
 
     def _replay(self, model: FailureModel) -> Posterior:
         posterior = Posterior(self._hypotheses, model, self._given.lifetimes)

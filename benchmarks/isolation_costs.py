@@ -1,0 +1,77 @@
+"""How long does a decision of the planner take, and what does a trial cost beside its command?"""
+
+from __future__ import annotations
+
+import math
+import os
+import random
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.isolation_truths import MEAN_STEPS
+from rerail.investigation import Investigation, TrialResult
+from rerail.survival import classify
+
+
+def planner_seconds(changes: int = 30, investigations: int = 5) -> list[float]:
+    """How long each decision took, over whole investigations with so many changes."""
+    took: list[float] = []
+    for seed in range(investigations):
+        rng = random.Random(seed)
+        names = [f"change-{i:02}" for i in range(changes)]
+        culprit = rng.choice(names)
+        investigation = Investigation(names, failure_model=classify([900, 1100, 1000]))
+        for _ in range(40):
+            started = time.perf_counter()
+            plan = investigation.next_trial()
+            took.append(time.perf_counter() - started)
+            if plan is None:
+                break
+            crash = math.inf if culprit in plan.changes else rng.expovariate(1 / MEAN_STEPS) + 1
+            is_crash = crash <= plan.exposure_limit
+            exposure = min(crash, plan.exposure_limit)
+            outcome = "crashed" if is_crash else "survived"
+            investigation.record(TrialResult.of(plan.changes, exposure, outcome))
+    return took
+
+
+def trial_seconds(trials: int = 12, sleep: float = 0.5) -> list[float]:
+    """What a trial takes beyond its command: scheduling, recording, judging."""
+    from rerail.investigation.judging import Judge
+    from rerail.investigation.notebook import Notebook
+    from rerail.investigation.observation import Plan
+    from rerail.investigation.watching import UnderWay
+    from rerail.scheduling import Task, open_scheduler
+
+    took = []
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder, "home")
+        command = ("sleep", str(sleep))
+        judge = Judge(Notebook.open(home, command, folder, [], is_fresh=True))
+        scheduler = open_scheduler("local", 1)
+        for number in range(trials):
+            started = time.perf_counter()
+            task = Task(command, folder, str(home), dict(os.environ), f"trial {number}")
+            plan = Plan((), math.inf, "")
+            each = UnderWay(number, plan, [], {}, scheduler.start(task), time.monotonic())
+            while not each.running.is_over():
+                time.sleep(0.1)  # as often as an investigation looks
+            assert judge.judge(each).outcome == "finished"
+            took.append(time.perf_counter() - started - sleep)
+    return took
+
+
+def print_costs() -> None:
+    decisions = planner_seconds()
+    trials = trial_seconds()
+    print(
+        f"planner at 30 changes: median {1e3 * statistics.median(decisions):.0f} ms,"
+        f" longest {1e3 * max(decisions):.0f} ms of {len(decisions)} decisions (bar: 200 ms)"
+    )
+    print(
+        f"a trial beside its command: median {statistics.median(trials):.2f} s,"
+        f" longest {max(trials):.2f} s of {len(trials)} (bar: 0.5 s)",
+        flush=True,
+    )
