@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -53,6 +54,24 @@ def test_a_signal_ends_the_dry_run_and_leaves_nothing(tmp_path: Path, number: in
     assert not any(path.name.startswith("rerail-check-") for path in scratch.iterdir())
     assert list(place.iterdir()) == []
     assert not any(is_alive(pid) for pid in started)
+
+
+def test_what_a_killed_check_left_is_removed_by_a_later_one(tmp_path: Path) -> None:
+    left, held, young = (tmp_path / f"rerail-check-{name}" for name in ("left", "held", "young"))
+    for folder in (left, held, young):
+        (folder / "home").mkdir(parents=True)
+        (folder / "in-use").touch()
+        if folder is not young:
+            os.utime(folder, (0, 0))
+    with (held / "in-use").open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        subprocess.run(
+            [sys.executable, "-m", "rerail", "check", "--json", "--", sys.executable, "-c", "0"],
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+            capture_output=True,
+            timeout=120,
+        )
+    assert sorted(path.name for path in tmp_path.iterdir()) == [held.name, young.name]
 
 
 def test_while_held_a_signal_waits_and_only_the_first_counts() -> None:

@@ -10,7 +10,10 @@ files and folders that the program made anew, also when a signal ends it (`stop`
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
+import os
 import shutil
 import tempfile
 import time
@@ -43,6 +46,8 @@ _SETTLE_SECONDS = 4.0  # for loader queues to fill once nobody takes from them
 _QUIET_SECONDS = 0.4
 _OTHERS_SECONDS = 5.0  # for the other ranks to get to the same step
 _BREATH = 1 << 20
+_WORK_PREFIX, _IN_USE = "rerail-check-", "in-use"
+_ABANDONED_SECONDS = 3600.0
 
 Ending = Literal["steps", "write", "finished", "failed", "time"]
 
@@ -158,13 +163,28 @@ def _how_to_start(command: Sequence[str], words: str) -> str:
 
 @contextmanager
 def _work_folder() -> Iterator[Path]:
-    work = Path(tempfile.mkdtemp(prefix="rerail-check-"))
+    """A folder of our own; a check that was killed leaves one, which a later one removes."""
+    _remove_abandoned(Path(tempfile.gettempdir()))
+    work = Path(tempfile.mkdtemp(prefix=_WORK_PREFIX))
     try:
-        for name in ("reports", "scratch", "home"):
-            (work / name).mkdir()
-        yield work
+        with (work / _IN_USE).open("w") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)  # lets go of it, however this process ends
+            for name in ("reports", "scratch", "home"):
+                (work / name).mkdir()
+            yield work
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """What nobody holds and is old: the dry run of a killed check may go on for a while."""
+    for work in folder.glob(f"{_WORK_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            is_old = time.time() - work.stat().st_mtime > _ABANDONED_SECONDS
+            if is_old and work.stat().st_uid == os.getuid():
+                with (work / _IN_USE).open() as held:
+                    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(work, ignore_errors=True)
 
 
 def _task(
