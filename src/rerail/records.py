@@ -300,6 +300,8 @@ class AfterDeath:
     process_limits: dict[str, int] = field(default_factory=dict)  # lowest soft RLIMITs in the tree
     core_files: list[str] = field(default_factory=list)
     crash_reports: list[str] = field(default_factory=list)  # macOS .ips, as text
+    # By the kernel, for memory, on the whole machine and during the run; None: not known.
+    machine_oom_kills: int | None = None
     missing: list[str] = field(default_factory=list)  # sources that could not be read, and why
 
 

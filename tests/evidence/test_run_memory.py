@@ -207,6 +207,20 @@ def test_a_sigkill_without_a_witness_is_no_oom_kill():
     assert read_oom_kills(recorded(processes=[dead], after=AfterDeath(memory_limits=[quiet]))) == []
 
 
+def test_a_sigkill_while_the_kernel_killed_nothing_was_not_for_memory():
+    dead = process(signal="SIGKILL")
+    (seen,) = read_oom_kills(recorded(processes=[dead], after=AfterDeath(machine_oom_kills=0)))
+    assert (seen.kind, seen.data["pid"]) == ("no-oom-kill", dead.pid)
+    # Another job's kill, or no counter to read: nothing is said.
+    for kills in (1, None):
+        after = AfterDeath(machine_oom_kills=kills)
+        assert read_oom_kills(recorded(processes=[dead], after=after)) == []
+    # Short of memory, a daemon may have been quicker than the kernel.
+    short = [row(1.0, {"total_bytes": 100.0 * MIB, "available_bytes": 15.0 * MIB})]
+    after = AfterDeath(machine_oom_kills=0)
+    assert read_oom_kills(recorded(processes=[dead], vitals=short, after=after)) == []
+
+
 def test_a_kill_that_somebody_sent_is_not_pinned_on_a_process():
     run = recorded(
         processes=[process(signal="SIGKILL")],

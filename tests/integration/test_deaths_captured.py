@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "recorder"))
-from run_driver import PROGRAMS, Finished, python, run_recorded
+from run_driver import PROGRAMS, RERAIL, Finished, python, run_recorded
 
 SIGNALS = {
     "segv": "SIGSEGV",
@@ -153,3 +153,8 @@ def test_a_kill_from_outside_is_no_out_of_memory(tmp_path: Path) -> None:
     done = run_recorded(tmp_path, *python("import os; os.kill(os.getpid(), 9)"))
     after = done.folder.after()
     assert not any(limit.oom_kills for limit in after.memory_limits)
+    if after.machine_oom_kills == 0:  # else another job of this machine was killed meanwhile
+        asked = [*RERAIL, "explain", "--home", str(done.home), "last"]
+        said = subprocess.run(asked, capture_output=True, text=True, timeout=60).stdout
+        assert "host-oom" not in said
+        assert "Somebody else sent the signal" in " ".join(said.split())

@@ -119,6 +119,9 @@ def _memory_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict
     elif limits := [limit for limit in memory_limits(run) if limit.source.startswith("cgroup")]:
         facts["memory_limit_bytes"] = limits[0].limit_bytes
         facts["memory_limit_source"] = limits[0].source
+    from_outside = _first(observations, "no-oom-kill")
+    if from_outside is not None:
+        facts["killed_from_outside"] = from_outside.text
     space = _first(observations, "address-space-limit")
     if space is not None:
         facts["address_space_limit_bytes"] = space.data["limit_bytes"]

@@ -243,14 +243,20 @@ def _machine_use(run: RecordedRun) -> LimitUse | None:
     return best
 
 
+def uses_that_press(run: RecordedRun) -> list[LimitUse]:
+    """`limit_uses` without cgroups full of file pages, which the kernel takes back."""
+    held = max((_held_bytes(row.tree) for row in run.vitals), default=0)
+    return [
+        use
+        for use in limit_uses(run)
+        if use.source == "ram" or not held or held >= _HELD_SHARE * use.limit_bytes
+    ]
+
+
 def read_near_memory_limits(run: RecordedRun) -> list[Observation]:
     found = []
-    held = max((_held_bytes(row.tree) for row in run.vitals), default=0)
-    for use in limit_uses(run):
+    for use in uses_that_press(run):
         if use.fraction < _NEAR:
-            continue
-        # A cgroup full of file pages is not near its limit: the kernel takes those back.
-        if use.source != "ram" and held and held < _HELD_SHARE * use.limit_bytes:
             continue
         name = "the machine's memory" if use.source == "ram" else f"the limit of {use.source}"
         when = use.t_seconds if use.t_seconds is not None else run.end_t_seconds

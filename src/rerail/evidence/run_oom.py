@@ -1,10 +1,12 @@
 """Did the kernel kill a process for memory?
 
-In: deaths, the counters and kernel lines after death. Out: `oom-kill` observations.
+In: deaths, the counters and kernel lines after death. Out: `oom-kill` observations, or one
+`no-oom-kill`.
 
 Three independent witnesses, any one of which is enough: a kernel line that names a pid of the tree,
 a cgroup whose oom_kill counter rose during the run, and (weakest, only with SIGKILL in the tree) a
-machine-wide oom line. A SIGKILL alone is not one: anybody may send it.
+machine-wide oom line. A SIGKILL alone is not one: anybody may send it. And where the kernel's
+counter for the whole machine stood still, and memory was not short, that is a witness against it.
 """
 
 from __future__ import annotations
@@ -13,13 +15,15 @@ import re
 from dataclasses import dataclass
 
 from rerail.evidence.run_material import RecordedRun
-from rerail.evidence.run_memory import memory_limits
+from rerail.evidence.run_memory import memory_limits, uses_that_press
 from rerail.evidence.run_words import bytes_in_words, process_in_words, sentence
 from rerail.records import MemoryLimit, Observation, ProcessRecord
 
 _KILLED = re.compile(r"[Kk]illed process (?P<pid>\d+)")
 _OOM_KILL = re.compile(r"oom-kill:constraint=(?P<constraint>\w+).*?\bpid=(?P<pid>\d+)")
 _OOM_MEMCG = re.compile(r"oom_memcg=(?P<path>[^,\s]+)")
+# Daemons that kill before the kernel does (systemd-oomd, earlyoom, a pod's eviction) begin here.
+_SHORT = 0.8
 _MEMCG_WORDS = re.compile(r"Memory cgroup out of memory", re.IGNORECASE)
 
 
@@ -69,7 +73,27 @@ def read_oom_kills(run: RecordedRun) -> list[Observation]:
         killed = _killed_without_sender(run)
         source = f"exit:{killed.pid}" if killed else f"kernel:{counted[0].source}"
         found.append(_kill(killed, counted[0], source, None))
-    return found
+    return found or _not_for_memory(run)
+
+
+def _not_for_memory(run: RecordedRun) -> list[Observation]:
+    killed = _killed_without_sender(run)
+    most = next(iter(uses_that_press(run)), None)
+    if killed is None or run.after.machine_oom_kills != 0 or (most and most.fraction >= _SHORT):
+        return []
+    text = "the kernel killed nothing for memory on this machine during the run"
+    if most is not None:
+        text += f", and at most {most.fraction:.0%} of "
+        text += "its memory was" if most.source == "ram" else f"the limit of {most.source} was"
+        text += " in use"
+    return [
+        Observation(
+            "no-oom-kill",
+            sentence(text),
+            f"exit:{killed.pid}",
+            {"pid": killed.pid, "fraction": round(most.fraction, 4) if most else None},
+        )
+    ]
 
 
 def _limit_of(kill: KernelKill, limits: list[MemoryLimit]) -> MemoryLimit | None:

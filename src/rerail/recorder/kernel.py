@@ -115,6 +115,7 @@ class KernelWatch:
             process_limits=self._lowest_limits(),
             core_files=self._core_files(),
             crash_reports=self._crash_reports(pids, died_of_a_signal),
+            machine_oom_kills=self._machine_oom_kills(),
             missing=self._missing(died_of_a_signal),
         )
         self.groups.close()
@@ -270,10 +271,14 @@ class KernelWatch:
         else:
             # Without the log: kills that our own groups counted and no limit of theirs explains.
             # The machine's counter covers everybody's cgroups and is only the upper bound.
-            now = read_machine_oom_kills()
-            on_machine = 0 if now is None else now - (self._oom_kills_before or 0)
-            oom_kills = min(on_machine, counted.get("", 0))
+            oom_kills = min(self._machine_oom_kills() or 0, counted.get("", 0))
         return MemoryLimit("ram", total, None, oom_kills)
+
+    def _machine_oom_kills(self) -> int | None:
+        now = read_machine_oom_kills()
+        if now is None or self._oom_kills_before is None:
+            return None
+        return now - self._oom_kills_before
 
     def _task_limits(self) -> list[dict[str, Any]]:
         return [

@@ -32,6 +32,11 @@ def what_was_happening(facts: dict[str, Any], outcome: dict[str, Any]) -> list[s
         if facts.get("memory_limit_bytes"):
             memory += f" of a limit of {bytes_in_words(facts['memory_limit_bytes'])}"
         lines.append(memory + ".")
+    if facts.get("killed_from_outside") and outcome.get("signal") == "SIGKILL":
+        lines.append(
+            f"Who: {facts['killed_from_outside']} Somebody else sent the signal: a person, a"
+            " script, a scheduler or a supervisor."
+        )
     if facts.get("history") and outcome.get("kind") in ("signal", "hang"):
         lines.append(f"History: {facts['history']}")
     return lines

@@ -32,6 +32,7 @@ _FACT_WORDS = {
     "stuck_process": "stuck",
     "peak_rss_bytes": "peak memory",
     "memory_limit_bytes": "memory limit",
+    "killed_from_outside": "killed from outside",
     "leak_bytes_per_step": "growth per step",
     "threads": "threads",
     "fds": "open files",
