@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from run_builders import MIB, box, process, recorded, row, steps
+from run_builders import MIB, box, info, process, recorded, row, steps
 
 from rerail.evidence.run_memory import (
     limit_uses,
@@ -10,7 +10,7 @@ from rerail.evidence.run_memory import (
     tree_peak,
 )
 from rerail.evidence.run_oom import kernel_kills, read_oom_kills
-from rerail.records import AfterDeath, Event, MemoryLimit, ProcessVitals, VitalsRow
+from rerail.records import AfterDeath, Event, MemoryLimit, Outcome, ProcessVitals, VitalsRow
 
 
 def vitals_of(function, seconds=60, every=0.5, **fields):
@@ -215,6 +215,10 @@ def test_a_sigkill_while_the_kernel_killed_nothing_was_not_for_memory():
     for kills in (1, None):
         after = AfterDeath(machine_oom_kills=kills)
         assert read_oom_kills(recorded(processes=[dead], after=after)) == []
+    # Rerail itself ended it for want of progress.
+    stalled = info(Outcome("hang", "made no progress", signal="SIGKILL"))
+    quiet = AfterDeath(machine_oom_kills=0)
+    assert read_oom_kills(recorded(info=stalled, processes=[dead], after=quiet)) == []
     # Short of memory, a daemon may have been quicker than the kernel.
     short = [row(1.0, {"total_bytes": 100.0 * MIB, "available_bytes": 15.0 * MIB})]
     after = AfterDeath(machine_oom_kills=0)

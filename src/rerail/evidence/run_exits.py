@@ -123,17 +123,13 @@ def _went_on_seconds(process: ProcessRecord, main: ProcessRecord | None) -> floa
 def _is_tidying(
     run: RecordedRun, process: ProcessRecord, went_on: float | None, is_main: bool
 ) -> bool:
-    if _was_killed_by_stall(run) and process.signal in _TIDYING_SIGNALS:
+    if run.was_stopped_for_a_stall and process.signal in _TIDYING_SIGNALS:
         return True
     if is_main or went_on is None:
         return False
     if went_on <= 0:  # died with or after the main process
         return process.signal in _TIDYING_SIGNALS or process.exit_code is not None
     return process.signal == "SIGTERM" and went_on <= _TIDYING_SECONDS
-
-
-def _was_killed_by_stall(run: RecordedRun) -> bool:
-    return run.info.outcome is not None and run.info.outcome.kind == "hang"
 
 
 def read_outside_signals(run: RecordedRun) -> list[Observation]:
@@ -166,7 +162,7 @@ def read_outside_signals(run: RecordedRun) -> list[Observation]:
         main is not None
         and main.signal in ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGXCPU")
         and main.signal not in known
-        and not _was_killed_by_stall(run)
+        and not run.was_stopped_for_a_stall
     ):
         found[(main.signal, None)] = Observation(
             kind="outside-signal",

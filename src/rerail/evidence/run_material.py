@@ -74,6 +74,11 @@ class RecordedRun:
         process = self.process_of(record)
         return process.role if process is not None else "child"
 
+    @property
+    def was_stopped_for_a_stall(self) -> bool:
+        """Ended by rerail itself, which sends SIGTERM and then SIGKILL."""
+        return self.info.outcome is not None and self.info.outcome.kind == "hang"
+
     def was_training(self, process: ProcessRecord) -> bool:
         """Whether the process itself did optimiser steps or backward passes."""
         box = self.box_of(process)

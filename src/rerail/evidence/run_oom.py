@@ -109,7 +109,7 @@ def _limit_of(kill: KernelKill, limits: list[MemoryLimit]) -> MemoryLimit | None
 
 def _killed_without_sender(run: RecordedRun) -> ProcessRecord | None:
     forwarded = {str(event.data.get("signal")) for event in run.events_of("signal-forwarded")}
-    if "SIGKILL" in forwarded:
+    if "SIGKILL" in forwarded or run.was_stopped_for_a_stall:
         return None
     killed = [p for p in run.processes if p.signal == "SIGKILL"]
     # The first one: later ones are usually what a launcher or rerail ended after it.

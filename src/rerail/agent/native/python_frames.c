@@ -16,6 +16,7 @@
 #include "guard.h"
 #include "machine.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdatomic.h>
 #include <unistd.h>
@@ -80,11 +81,15 @@ void python_frames_put(struct text *out, int fd) {
 
 /* ---- on request, in a process that lives on -------------------------------------------------- */
 
+/* A place of its own to come back to, beside the guard's: while this thread answers, another one
+ * may crash and be recorded. */
 static void on_request(int sig) {
+  volatile int saved_errno = errno; /* a dump that is broken off does not put it back */
   int nobody = 0;
   if (!atomic_compare_exchange_strong(&answering_thread, &nobody, machine_thread_id())) return;
   if (sigsetjmp(recovery, 1) == 0) answer(sig);
   atomic_store(&answering_thread, 0);
+  errno = saved_errno;
 }
 
 void python_answer_break_off(int sig, const siginfo_t *info) {
