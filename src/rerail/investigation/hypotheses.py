@@ -25,20 +25,20 @@ HypothesisKind = Literal[
 # How likely each kind is before anything is known. "None", "together" and "alone" set the price of
 # a verdict and how often it is wrong (docs/design/which-trial-next.md).
 PRIOR_BY_KIND: dict[HypothesisKind, float] = {
-    "alone": 0.46,
+    "alone": 0.56,
     "either": 0.05,
-    "together": 0.21,
+    "together": 0.18,
     "weaker": 0.02,
-    "none": 0.25,
+    "none": 0.18,
     "gone": 0.01,
 }
 # The same where a diagnosis has named a change: a cause that was recognised has a remedy.
 PRIOR_IF_NAMED: dict[HypothesisKind, float] = {
-    "alone": 0.66,
+    "alone": 0.67,
     "either": 0.04,
     "together": 0.12,
     "weaker": 0.02,
-    "none": 0.15,
+    "none": 0.14,
     "gone": 0.01,
 }
 _NAMED = 2.0  # this many times as likely as the least likely one counts as named

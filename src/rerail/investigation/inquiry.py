@@ -171,6 +171,11 @@ class Investigation:
     def verdict(self) -> Verdict:
         return give_verdict(self._posterior, self.changes, self.confidence)
 
+    @property
+    def is_decided(self) -> bool:
+        """Whether the verdict is final; costs less than the verdict."""
+        return decide(self._posterior, len(self.changes), self.confidence)[0] != "inconclusive"
+
     def posterior(self, limit: int = 10) -> list[Likely]:
         """What may be true, the likeliest first."""
         return list(rank(self._posterior, self.changes, limit))

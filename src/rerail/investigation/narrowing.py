@@ -27,7 +27,7 @@ _NEVER_ALL = 0.93  # a set with more than this share tells no changes apart
 _DEAR_START_MEANS = 0.1
 _LONGEST_ALONE_MEANS = 3.0
 _ALL_BUT_PROVEN_MEANS = 0.3
-_CRASH_MEANS = 1.3  # a crash takes one, and may be sought for the wrong change
+_CRASH_MEANS = 3.2  # a crash takes one, and may be sought for the wrong change
 
 
 def narrow(
@@ -53,7 +53,9 @@ def narrow(
     applied = _likeliest(order, standing.only, SHARE * likely, _NEVER_ALL * likely, exclusive)
     if applied != 1 << best:
         return Choice(applied, LENGTH_MEANS * mean)
-    if proof.against_the_rest < _ALL_BUT_PROVEN_MEANS and proof.saved_by_a_crash > _CRASH_MEANS:
+    # Without a crash in the trials nothing is confirmed: then it is due in any case.
+    is_due = not posterior.crashes_in_trials or proof.saved_by_a_crash > _CRASH_MEANS
+    if is_due and proof.against_the_rest < _ALL_BUT_PROVEN_MEANS:
         others = _likeliest(order[1:], standing.only, math.inf, math.inf, exclusive)
         return Choice(others, mean)
     length = proof.against_the_rest - 0.5 * _ALL_BUT_PROVEN_MEANS
@@ -74,27 +76,28 @@ class _Proof:
         others = max(0.0, 1.0 - removes - stays)
         odds = confidence / (1.0 - confidence)
         self._crashes = posterior.crashes
+        # If nothing removes it, all that was run was at risk.
+        at_risk = max(weighed.at_risk for weighed in posterior.living)
+        self._at_risk = at_risk / posterior.mean_time_to_failure()
         self._nats = [math.log(max(1.0, odds * r / removes)) for r in (stays, stays + others)]
 
     @property
     def against_the_rest(self) -> float:
-        return _stretch(self._nats[0], self._crashes)
+        return self._stretch(self._nats[0])
 
     @property
     def saved_by_a_crash(self) -> float:
         """How much shorter the stretch gets by a crash without it."""
-        return _stretch(self._nats[1], self._crashes) - self.against_the_rest
+        return self._stretch(self._nats[1]) - self.against_the_rest
 
     @property
     def wants_crashes_first(self) -> bool:
         """Whether one more crash shortens the stretch by more than it costs."""
-        now, then = (_stretch(self._nats[1], self._crashes + more) for more in (0, 1))
-        return now - then > 1.0
+        return self._stretch(self._nats[1]) - self._stretch(self._nats[1], more=1) > 1.0
 
-
-def _stretch(nats: float, crashes: int) -> float:
-    """The clean stretch for a likelihood ratio, the rate known from so many crashes."""
-    return crashes * math.expm1(nats / crashes)
+    def _stretch(self, nats: float, more: int = 0) -> float:
+        """The clean stretch for a likelihood ratio, after so many more crashes."""
+        return (self._at_risk + more) * math.expm1(nats / (self._crashes + more))
 
 
 def _likeliest(

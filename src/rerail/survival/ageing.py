@@ -7,6 +7,8 @@ stretch averaged over that posterior. Nothing here decides; `classify` does.
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,8 +40,12 @@ def age_test(lifetimes: Lifetimes) -> AgeTest | None:
     count = lifetimes.crashes
     if count < 2:
         return None
-    crashes = sorted(lifetimes.crash_times)
-    totals = [math.fsum(min(time, crash) for time in lifetimes.all_times) for crash in crashes]
+    times = sorted(lifetimes.all_times)
+    sums = [0.0, *itertools.accumulate(times)]
+    totals = []
+    for crash in sorted(lifetimes.crash_times):
+        over = bisect.bisect_right(times, crash)
+        totals.append(sums[over] + crash * (len(times) - over))
     # The last total is the scale itself; exposure beyond the last crash is no evidence on shape.
     scaled = [total / totals[-1] for total in totals[:-1]]
     total = math.fsum(scaled)
@@ -69,18 +75,18 @@ def fit_weibull(lifetimes: Lifetimes) -> WeibullFit | None:
     if crashes < 2 or len(set(lifetimes.crash_times)) < 2:
         return None
     unit = max(lifetimes.all_times)
-    logs = [(time / unit, math.log(time / unit)) for time in lifetimes.all_times if time > 0.0]
+    logs = [(time / unit, math.log(time / unit), n) for time, n in lifetimes.counted if time > 0.0]
     mean_log = math.fsum(math.log(time / unit) for time in lifetimes.crash_times) / crashes
 
     def score(shape: float) -> float:
-        weights = [time**shape for time, _ in logs]
-        weighted = math.fsum(w * log for w, (_, log) in zip(weights, logs, strict=True))
+        weights = [n * time**shape for time, _, n in logs]
+        weighted = math.fsum(w * log for w, (_, log, _) in zip(weights, logs, strict=True))
         return 1.0 / shape + mean_log - weighted / math.fsum(weights)
 
     low, high = 1e-3, 1.0
     while score(high) > 0.0 and high < 1e6:
         low, high = high, high * 2.0
-    for _ in range(200):
+    while high - low > 1e-12 * high:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if score(middle) > 0.0 else (low, middle)
     shape = 0.5 * (low + high)

@@ -7,8 +7,10 @@ seconds). A survival is censored: the run was ended, or finished, before the fai
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from rerail.survival.hazard import Hazard
 
@@ -42,9 +44,14 @@ class Lifetimes:
     def all_times(self) -> tuple[float, ...]:
         return self.crash_times + self.survivals
 
+    @cached_property
+    def counted(self) -> tuple[tuple[float, int], ...]:
+        """Every time with how often it was seen; runs ended at one length are many and alike."""
+        return tuple(Counter(self.all_times).items())
+
     def powered(self, shape: float, scale: float = 1.0) -> float:
         """The sum of (time / scale) ** shape: exposure on the clock where the rate is constant."""
-        return math.fsum((time / scale) ** shape for time in self.all_times)
+        return math.fsum(n * (time / scale) ** shape for time, n in self.counted)
 
     def hazard(self) -> Hazard:
         """The constant rate that these lifetimes speak for."""
