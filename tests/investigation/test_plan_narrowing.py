@@ -50,6 +50,14 @@ def test_what_only_other_changes_speak_against_is_proven_by_a_crash_without_it()
     assert narrow(posterior, 16, 0.99).applied == 1
 
 
+def test_a_right_first_guess_gets_the_crash_without_which_nothing_is_confirmed():
+    """Nothing crashes while the right change is run: clean stretches alone would go on for ever."""
+    posterior = known_rate({"x0": 15.0, "x1": 1.0})
+    posterior.observe(1, 8 * MEAN, False)
+    choice = narrow(posterior, 16, 0.99)
+    assert choice.applied == 0xFFFF & ~1
+
+
 @pytest.mark.parametrize(
     "reason", ["fixed step", "dear start", "few crashes", "no crash", "not one alone"]
 )

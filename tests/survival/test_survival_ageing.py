@@ -95,6 +95,20 @@ def test_p_values_are_probabilities_and_complement(lifetimes):
     assert result.p_wear_out + result.p_early == pytest.approx(1.0)
 
 
+@settings(deadline=None)
+@given(
+    st.lists(st.integers(1, 30), min_size=2, max_size=20),
+    st.lists(st.integers(0, 30), max_size=20),
+)
+def test_totals_on_test_are_what_every_run_had_reached_at_each_crash(crashes, survivals):
+    lifetimes = Lifetimes.of(crashes, survivals)
+    reached = [sum(min(t, crash) for t in crashes + survivals) for crash in sorted(crashes)]
+    scaled = [total / reached[-1] for total in reached[:-1]]
+    assert age_test(lifetimes).statistic == pytest.approx(sum(scaled) / len(scaled))
+    powered = sum(t**1.7 for t in crashes + survivals)
+    assert lifetimes.powered(1.7) == pytest.approx(powered)
+
+
 @settings(max_examples=50, deadline=None)
 @given(lifetimes_strategy, st.floats(0.0, 1e6), st.floats(0.0, 1e6))
 def test_luck_over_unknown_shape_falls_with_the_stretch(lifetimes, one, other):
