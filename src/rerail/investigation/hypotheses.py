@@ -25,11 +25,11 @@ HypothesisKind = Literal[
 # How likely each kind is before anything is known. "None", "together" and "alone" set the price of
 # a verdict and how often it is wrong (docs/design/which-trial-next.md).
 PRIOR_BY_KIND: dict[HypothesisKind, float] = {
-    "alone": 0.50,
+    "alone": 0.46,
     "either": 0.05,
-    "together": 0.20,
+    "together": 0.21,
     "weaker": 0.02,
-    "none": 0.22,
+    "none": 0.25,
     "gone": 0.01,
 }
 # The same where a diagnosis has named a change: a cause that was recognised has a remedy.
