@@ -145,8 +145,9 @@ class Investigation:
             return True
         if not self._posterior.crashes:
             return False
-        after = self._posterior.after(self._mask(plan.changes), running_exposure, False)
-        return decide(after, len(self.changes), self.confidence)[0] != "inconclusive"
+        return self._decides(
+            self._posterior.after(self._mask(plan.changes), running_exposure, False)
+        )
 
     def record(self, result: TrialResult) -> None:
         """Take note of what came of a trial, planned or not."""
@@ -174,7 +175,7 @@ class Investigation:
     @property
     def is_decided(self) -> bool:
         """Whether the verdict is final; costs less than the verdict."""
-        return decide(self._posterior, len(self.changes), self.confidence)[0] != "inconclusive"
+        return self._decides(self._posterior)
 
     def posterior(self, limit: int = 10) -> list[Likely]:
         """What may be true, the likeliest first."""
@@ -253,13 +254,15 @@ class Investigation:
             self._standing = choice, choice.counted
         return choice
 
+    def _decides(self, posterior: Posterior) -> bool:
+        return decide(posterior, len(self.changes), self.confidence)[0] != "inconclusive"
+
     def _until_decided(self, posterior: Posterior, choice: Choice) -> float:
         """The choice's length, or less if surviving that long already decides."""
 
         def decides(counted: float) -> bool:
             exposure = posterior.model.exposure_for(counted)
-            after = posterior.after(choice.applied, exposure, False)
-            return decide(after, len(self.changes), self.confidence)[0] != "inconclusive"
+            return self._decides(posterior.after(choice.applied, exposure, False))
 
         low, high = 0.0, choice.counted
         if not posterior.model.is_deterministic and decides(high):

@@ -7,8 +7,9 @@ crashes have to be seen before a clean stretch is worth what it costs. Then `pla
 A crash ends every change of its set, a clean stretch speaks for all of them. A set that holds the
 change with chance q teaches -(1 - q) ln(1 - q) nats per mean time to failure, most at q = 0.63,
 and little less around it. So the likeliest changes that make up that share are run, and chosen
-again after a third of a mean; what stays is run alone; and where all that is left to be ruled out
-are other changes, one crash of everything but this one does it (docs/design/which-trial-next.md).
+again after a third of a mean; what stays is run alone. One crash of everything but it is sought
+where none has come yet, or where it is cheaper than a clean stretch against the other changes,
+which is so while few crashes are known (docs/design/which-trial-next.md).
 """
 
 from __future__ import annotations

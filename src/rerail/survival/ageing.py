@@ -75,7 +75,7 @@ def fit_weibull(lifetimes: Lifetimes) -> WeibullFit | None:
     if crashes < 2 or len(set(lifetimes.crash_times)) < 2:
         return None
     unit = max(lifetimes.all_times)
-    logs = [(time / unit, math.log(time / unit), n) for time, n in lifetimes.counted if time > 0.0]
+    logs = [(time / unit, math.log(time / unit), n) for time, n in lifetimes.tallied if time > 0.0]
     mean_log = math.fsum(math.log(time / unit) for time in lifetimes.crash_times) / crashes
 
     def score(shape: float) -> float:

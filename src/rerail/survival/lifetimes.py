@@ -45,13 +45,13 @@ class Lifetimes:
         return self.crash_times + self.survivals
 
     @cached_property
-    def counted(self) -> tuple[tuple[float, int], ...]:
+    def tallied(self) -> tuple[tuple[float, int], ...]:
         """Every time with how often it was seen; runs ended at one length are many and alike."""
         return tuple(Counter(self.all_times).items())
 
     def powered(self, shape: float, scale: float = 1.0) -> float:
         """The sum of (time / scale) ** shape: exposure on the clock where the rate is constant."""
-        return math.fsum(n * (time / scale) ** shape for time, n in self.counted)
+        return math.fsum(n * (time / scale) ** shape for time, n in self.tallied)
 
     def hazard(self) -> Hazard:
         """The constant rate that these lifetimes speak for."""
