@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from rerail.investigation import TrialResult
 
 MEAN_STEPS = 1000.0
+RACE_STEP = 40.0
 CHANGES = tuple(f"change-{i:02}" for i in range(16))
 
 
@@ -57,6 +58,7 @@ class World:
     rng: random.Random
     shape: float = 1.0  # of the Weibull distribution: above 1 wears out
     spread: float = 0.0  # how much the rate differs from run to run (log deviation)
+    race: float = 0.0  # the chance of a failure at one place of a run and nowhere else
     used_steps: float = 0.0
     runs: int = 0
 
@@ -64,7 +66,9 @@ class World:
         rate = self.truth.rate(applied) * math.exp(self.rng.gauss(0.0, self.spread))
         end = math.ceil(min(limit, self.run_steps))
         crash = math.inf
-        if rate > 0.0:
+        if self.race:
+            crash = RACE_STEP if self.rng.random() < self.race * rate else math.inf
+        elif rate > 0.0:
             scale = MEAN_STEPS / math.gamma(1.0 + 1.0 / self.shape)
             crash = math.ceil(self.rng.weibullvariate(scale / rate ** (1 / self.shape), self.shape))
         self.runs += 1
@@ -94,6 +98,7 @@ class Setting:
     with_diagnosis: bool = False
     shape: float = 1.0
     spread: float = 0.0
+    is_race: bool = False
 
 
 Answer = frozenset[str] | None  # an empty set says none of these; None says nothing

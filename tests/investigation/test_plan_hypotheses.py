@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rerail.investigation.hypotheses import WEAKER_RATE, Hypothesis, build_hypotheses
-from rerail.investigation.posterior import Posterior, chance_of_a_miss, log_misses
+from rerail.investigation.posterior import Posterior
 from rerail.investigation.verdict import Standing
-from rerail.survival import Lifetimes, constant_rate, fixed_step
+from rerail.survival import Lifetimes, classify, constant_rate, fixed_step
+from rerail.survival.passes import chance_of_misses
 
 CHANGES = ["a", "b", "c", "d"]
 
@@ -139,15 +140,29 @@ def test_a_deterministic_failure_is_judged_by_its_step_not_by_exposure():
     )
     prior = {(h.kind, h.mask): h.prior for h in build_hypotheses(CHANGES)}
     ratio = chances["none", 0] / chances["alone", 1]
-    assert ratio == pytest.approx(chance_of_a_miss(1) * prior["none", 0] / prior["alone", 1])
+    assert ratio == pytest.approx(chance_of_misses(1) * prior["none", 0] / prior["alone", 1])
 
 
-def test_the_oftener_it_came_at_its_step_the_less_a_clean_pass_is_luck():
-    assert chance_of_a_miss(2) == pytest.approx(0.1 / 12 / (0.9 + 0.1 / 3))
-    assert chance_of_a_miss(2) > 2 * chance_of_a_miss(5) > 4 * chance_of_a_miss(12)
-    # Two clean passes say less than one does twice: it may fail in half of the runs.
-    twice = log_misses(3, 2) - log_misses(3, 0)
-    assert twice > 2 * (log_misses(3, 1) - log_misses(3, 0))
+def test_a_run_that_passes_the_step_with_nothing_changed_makes_every_pass_say_less():
+    def chance_of_none(survivals):
+        seen = Lifetimes.of([39.0, 39.0], survivals)
+        posterior = Posterior(build_hypotheses(CHANGES), classify([39, 39], survivals), seen)
+        posterior.observe(0b0001, 40.0, False)
+        kinds = [weighed.hypothesis.kind for weighed in posterior.living]
+        return posterior.probabilities()[kinds.index("none")]
+
+    assert chance_of_none([20.0]) == pytest.approx(chance_of_none([]))
+    assert chance_of_none([200.0]) > 3 * chance_of_none([])
+
+
+@pytest.mark.parametrize(("exposure", "ended_itself", "counts"), [(3, 0, 0), (3, 1, 1), (20, 0, 1)])
+def test_at_the_start_a_short_run_says_something_only_if_it_was_the_whole(
+    exposure, ended_itself, counts
+):
+    posterior = Posterior(build_hypotheses(CHANGES), classify([1, 1]), Lifetimes.of([1.0, 1.0]))
+    before = posterior.probabilities()
+    posterior.observe(0b0001, exposure, False, bool(ended_itself))
+    assert (posterior.probabilities() != pytest.approx(before)) == bool(counts)
 
 
 def test_values_of_one_thing_are_never_needed_together():

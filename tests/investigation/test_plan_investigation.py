@@ -359,3 +359,25 @@ def test_three_crashes_close_together_by_chance_are_not_held_to_be_ageing_for_ev
         investigation.record(TrialResult.of(["--accum 4"], steps, "crashed"))
     assert investigation.failure_model.kind == "constant-rate"
     assert investigation.failure_model.operational_time(30.0) == 30.0
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("step", [1, 40])
+@pytest.mark.parametrize("enough", [{"--miner none"}, {"--workers 0", "--accum 4"}, set()])
+def test_a_race_that_some_runs_win_is_neither_a_rate_nor_certain(enough, step, seed):
+    """It fails at its place in seven of ten runs, and never after it."""
+    draw = random.Random(f"{sorted(enough)} {step} {seed}")
+
+    def run(plan):
+        is_at_risk = not enough or not enough <= set(plan.changes)
+        if is_at_risk and plan.exposure_limit >= step and draw.random() < 0.7:
+            return TrialResult.of(plan.changes, step, "crashed")
+        length = min(plan.exposure_limit, 300.0)
+        return TrialResult.of(plan.changes, length, "survived", length == 300.0)
+
+    investigation = Investigation(CHANGES, run_length=300.0)
+    verdict = conduct(investigation, run)
+    assert set(verdict.changes) == enough
+    assert verdict.status == ("confirmed" if enough else "none-of-these")
+    assert investigation.failure_model.kind == "fixed-step"
+    assert len(investigation.trials) <= 60

@@ -26,12 +26,15 @@ def test_the_incident_stays_a_constant_rate():
 def test_a_fixed_step_needs_one_repeat_not_a_hundred():
     model = classify([472, 472])
     assert model.kind == "fixed-step"
-    assert model.is_deterministic
-    needed = clean_stretch_needed(model, 0.99)
+    assert model.is_every_time
+    needed = clean_stretch_needed(model, 0.95)
     assert (needed.runs, needed.exposure_per_run) == (1, 473.0)
     assert "every time" in needed.reason
     assert probability_of_luck(model, [471]) == 1.0
-    assert probability_of_luck(model, [473]) == 0.0
+    assert probability_of_luck(model, [473]) < 0.05
+    # It may be a race that half of the runs win: a few more for more.
+    assert clean_stretch_needed(model, 0.99).runs == 3
+    assert clean_stretch_needed(classify([472] * 4), 0.99).runs == 2
 
 
 def test_a_step_known_from_the_diagnosis_needs_no_second_crash():
@@ -42,16 +45,22 @@ def test_a_step_known_from_the_diagnosis_needs_no_second_crash():
 def test_a_fixed_step_that_some_runs_pass_needs_several_passes():
     model = classify([472, 472, 472], survivals=[900, 900])
     assert model.kind == "fixed-step"
-    assert not model.is_deterministic
+    assert not model.is_every_time
     needed = clean_stretch_needed(model, 0.99)
     assert needed.runs > 3
     assert probability_of_luck(model, [473.5] * needed.runs) <= 0.01
     assert probability_of_luck(model, [473.5] * (needed.runs - 1)) > 0.01
 
 
-def test_two_crashes_at_an_early_step_are_not_called_fixed():
-    assert classify([2, 2]).kind == "constant-rate"
-    assert clean_stretch_needed(classify([2, 2]), 0.99).exposure < 40
+def test_crashes_at_the_start_are_its_own_and_not_a_rate_of_every_step():
+    """As a rate, one run of twenty steps would prove what half of the runs pass."""
+    model = classify([2, 2])
+    assert model.kind == "fixed-step"
+    assert clean_stretch_needed(model, 0.99).runs == 3
+    # They may agree by chance, so that a run has to go on for a while to say something.
+    assert model.clear_of_the_step > 3 * model.past_the_step
+    assert classify([9, 9]).clear_of_the_step == classify([9, 9]).past_the_step
+    assert classify([2, 5]).kind == "constant-rate"
 
 
 def test_wear_needs_a_long_run_rather_than_many_short_ones():

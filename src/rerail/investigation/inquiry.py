@@ -134,7 +134,12 @@ class Investigation:
             plan = self._on_its_own(posterior, sure, budget)
         else:
             choice = self._choice(posterior, remember=not busy)
-            plan = self._plan(choice.applied, choice.counted, self._why(posterior, choice), budget)
+            applied = choice.applied
+            if posterior.clean[applied] and not posterior.has_gone_far_enough(applied):
+                plan = self._far_beyond(applied, budget)  # again: then as far as it has to go
+            else:
+                why = self._why(posterior, choice)
+                plan = self._plan(applied, choice.counted, why, budget)
         self._last_plan = plan
         return plan
 
@@ -160,10 +165,10 @@ class Investigation:
             self._posterior = self._replay(model)
             self._standing = None
             return
-        self._posterior.observe(mask, result.exposure, crashed, self._is_whole(result))
+        counted = self._posterior.observe(mask, result.exposure, crashed, self._is_whole(result))
         if self._standing is not None:
             choice, left = self._standing
-            left -= self._posterior.counted(result.exposure, crashed)
+            left -= counted
             is_done = crashed or mask != choice.applied or left <= 1e-9 * choice.counted
             self._standing = None if is_done else (choice, left)
 
@@ -245,11 +250,14 @@ class Investigation:
         if remember and self._standing is not None:
             choice, left = self._standing
             return replace(choice, counted=left)
-        overhead = posterior.model.operational_time(self.overhead)
+        # Where passes of a step count, each costs one start and one way to the step.
+        is_at_a_step = posterior.model.kind == "fixed-step"
+        overhead = 0.0 if is_at_a_step else posterior.model.operational_time(self.overhead)
         length = posterior.model.operational_time(self.run_length or 0.0) or math.inf
         asked = posterior, len(self.changes), self.confidence, overhead, self._exclusive
         choice = narrow(*asked) or choose_trial(*asked, length)
-        choice = replace(choice, counted=self._until_decided(posterior, choice))
+        if not is_at_a_step:
+            choice = replace(choice, counted=self._until_decided(posterior, choice))
         if remember:
             self._standing = choice, choice.counted
         return choice
@@ -265,7 +273,7 @@ class Investigation:
             return self._decides(posterior.after(choice.applied, exposure, False))
 
         low, high = 0.0, choice.counted
-        if not posterior.model.is_deterministic and decides(high):
+        if decides(high):
             while high - low > 0.01 * choice.counted:
                 middle = 0.5 * (low + high)
                 low, high = (low, middle) if decides(middle) else (middle, high)
@@ -276,21 +284,28 @@ class Investigation:
 
         Where the failure comes at a fixed step, far beyond that step.
         """
+        if not posterior.has_gone_far_enough(sure):
+            return self._far_beyond(sure, budget)
         names = names_of(sure, self.changes)
-        if posterior.model.is_deterministic:
-            far = 1.1 * BEYOND_THE_STEP * posterior.model.past_the_step
-            why = "whether it only comes later with it"
-            return Plan(names, far if budget is None else min(far, budget), why)
         mean = posterior.mean_time_to_failure()
         left = max(0.05 * mean, 1.01 * mean - posterior.clean[sure])
         suffice = "suffices" if len(names) == 1 else "suffice"
         why = f"whether {' and '.join(names)} {suffice} with nothing else"
         return self._plan(sure, left, why, budget)
 
+    def _far_beyond(self, applied: int, budget: float | None) -> Plan:
+        """So far past the step that it is gone, and does not only come later."""
+        model = self._posterior.model
+        far = max(1.1 * BEYOND_THE_STEP * model.past_the_step, model.clear_of_the_step)
+        names = names_of(applied, self.changes)
+        exposure = far if budget is None else min(far, budget)
+        return Plan(names, exposure, "whether it only comes later with it")
+
     def _plan(self, applied: int, counted: float, reason: str, budget: float | None) -> Plan:
         model = self._posterior.model
         exposure = model.exposure_for(counted) if math.isfinite(counted) else counted
-        if self.run_length is not None:
+        # A run that ends by itself before it is clear of the step is told by its ending.
+        if self.run_length is not None and model.kind != "fixed-step":
             exposure = min(exposure, self.run_length)
         if budget is not None:
             exposure = min(exposure, budget)

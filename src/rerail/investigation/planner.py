@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rerail.investigation.hypotheses import TOGETHER_AT_LEAST, members_of
-from rerail.investigation.posterior import Posterior, chance_of_a_miss
+from rerail.investigation.posterior import Posterior, Weighed
+from rerail.survival.passes import chance_of_misses, passes_for
 
 # What telling the changes apart is worth, in mean times to failure per nat. Tuned on the
 # simulation: 3 and 10 are 4 % dearer.
@@ -70,8 +71,6 @@ def choose_trial(
     first = [outlook.weigh(applied, outlook.mean) for applied in outlook.candidates()]
     first.sort(key=lambda choice: -choice.merit)
     best = first[0]
-    if posterior.model.is_deterministic:
-        return best
     for finalist in first[:_FINALISTS]:
         for length in _LENGTHS:
             choice = outlook.weigh(finalist.applied, length * outlook.mean)
@@ -101,16 +100,17 @@ class _Outlook:
         self.run_length = run_length
         self.odds = confidence / (1.0 - confidence)
         self.crashes = posterior.crashes
-        self.is_deterministic = posterior.model.is_deterministic
-        self.miss = chance_of_a_miss(posterior.crashes)
+        # Where it comes at one step, what counts are passes of the step, and the most that any
+        # hypothesis has to explain by luck.
+        self.step = posterior.model.step if posterior.model.kind == "fixed-step" else None
+        self.missed = max(weighed.misses for weighed in posterior.living)
         self.mean = posterior.mean_time_to_failure()
         # In means, with the starts that each takes: one more crash, and a mean of clean stretch.
         self.crash_price = self._with_starts(self.mean) / self.mean
         self.run_means = run_length / self.mean
         self.start_means = overhead / self.mean
-        self.living = []
         self.chances: list[float] = []
-        self.at_risk: list[float] = []
+        self.weighed: list[Weighed] = []
         self.removes = [0.0] * count
         involved = [0.0] * count
         rows: list[tuple[int, tuple[int, ...]]] = []
@@ -124,9 +124,8 @@ class _Outlook:
             if code < _NONE and chance < (least_pair if is_pair else _NEGLIGIBLE):
                 continue
             members = hypothesis.members
-            self.living.append(hypothesis)
             self.chances.append(chance)
-            self.at_risk.append(weighed.at_risk)
+            self.weighed.append(weighed)
             rows.append((code, members))
             told = involved if code == _TOGETHER else self.removes
             if code in (_ALONE, _EITHER, _TOGETHER):
@@ -174,7 +173,7 @@ class _Outlook:
         together = [i for i, row in enumerate(self.rows) if row[0] == _TOGETHER]
         together.sort(key=lambda i: -self.chances[i])
         for i in together[:2]:
-            mask = self.living[i].mask
+            mask = self.weighed[i].hypothesis.mask
             first, last = self.rows[i][1]
             sets += [mask, everything & ~mask, 1 << first, 1 << last]
             sets += [everything & ~(1 << first), everything & ~(1 << last)]
@@ -204,22 +203,20 @@ class _Outlook:
         return exposure + self.overhead * max(1.0, exposure / self.run_length)
 
     def weigh(self, applied: int, length: float) -> Choice:
-        survivals: dict[float, tuple[float, float]] = {}
+        survivals: dict[tuple[float, float], tuple[float, float]] = {}
         survived, crashed = [], []
         cost = 0.0
-        for hypothesis, chance, at_risk in zip(
-            self.living, self.chances, self.at_risk, strict=True
-        ):
-            rate = hypothesis.rate(applied)
+        for weighed, chance in zip(self.weighed, self.chances, strict=True):
+            rate = weighed.hypothesis.rate(applied)
             if rate == 0.0:
                 survived.append(chance)
                 crashed.append(0.0)
                 cost += chance * length
                 continue
-            scale = at_risk / rate
-            known = survivals.get(scale)
+            seen = (weighed.at_risk if self.step is None else weighed.misses), rate
+            known = survivals.get(seen)
             if known is None:
-                known = survivals[scale] = self._survival(scale, length)
+                known = survivals[seen] = self._survival(*seen, length)
             survived.append(chance * known[0])
             crashed.append(chance - chance * known[0])
             cost += chance * known[1]
@@ -229,16 +226,23 @@ class _Outlook:
         cost = max(self._with_starts(cost), cost + _SWITCH * self.mean)
         return Choice(applied, length, (self.road - left) / cost)
 
-    def _survival(self, scale: float, length: float) -> tuple[float, float]:
+    def _survival(self, seen: float, rate: float, length: float) -> tuple[float, float]:
         """The chance that a trial at risk survives, and the exposure that it spends."""
-        if self.is_deterministic:
-            return self.miss, length
-        shape = self.crashes
+        if self.step is not None:
+            return self._passes(seen, rate, length / self.step)
+        shape, scale = self.crashes, seen / rate
         ratio = scale / (scale + length)
         if shape == 1:
             return ratio, -scale * math.log(ratio)
         power = ratio ** (shape - 1)
         return power * ratio, scale / (shape - 1) * (1.0 - power)
+
+    def _passes(self, missed: float, rate: float, length: float) -> tuple[float, float]:
+        """The same where each run is one pass of the step."""
+        assert self.step is not None
+        count = max(1, math.ceil(length - 1e-9))
+        chances = [chance_of_misses(self.crashes, missed, rate * n) for n in range(1, count + 1)]
+        return chances[-1], self.step * (1.0 + math.fsum(chances[:-1]))
 
     def _road(self, weights: list[float], crashes: int) -> float:
         """The exposure still needed for a verdict, expected over what may be true."""
@@ -323,18 +327,18 @@ class _Outlook:
             # What is left of the others goes with the stretch, or with one last crash.
             means += min(1.0, _nats(self.odds * (against + rest) / mass) - nats)
         if nats > 0.0:
-            if self.is_deterministic:
-                means += math.ceil(nats / -math.log(self.miss))
-            else:
-                means += self._to_rule_out_luck(nats, crashes)
+            means += self._to_rule_out_luck(nats, crashes)
         return means * self.mean
 
     def _to_rule_out_luck(self, nats: float, crashes: int) -> float:
         best = math.inf
         for more in range(_MOST_MORE):
             k = crashes + more
-            clean = k * math.expm1(nats / k)
-            clean += self.start_means * max(1.0, clean / self.run_means)
+            if self.step is not None:
+                clean = passes_for(nats, k, self.missed) * self.step / self.mean
+            else:
+                clean = k * math.expm1(nats / k)
+                clean += self.start_means * max(1.0, clean / self.run_means)
             price = more * self.crash_price + clean
             if price >= best:
                 break

@@ -6,9 +6,8 @@ at risk; integrated out over the scale-free gamma prior, k crashes in an exposur
 leave the likelihood S^-k, so a hypothesis needs one number, its own S. A crash in a trial
 that should have been safe ends the hypothesis.
 
-A failure that came at one step every time so far has no rate. It is certain there, or comes
-with a chance of its own that nobody knows: the more often it came, the less likely that a pass of
-the step without it is luck.
+A failure that always comes at one step has no rate: its passes of the step count instead
+(`survival.passes`).
 """
 
 from __future__ import annotations
@@ -19,27 +18,11 @@ from dataclasses import dataclass
 
 from rerail.investigation.hypotheses import Hypothesis
 from rerail.survival import FailureModel, Lifetimes
+from rerail.survival.passes import log_likelihood
 
-# How likely a failure that always came at its step is not certain there, before any count: a race
-# at start-up that fails half of the runs looks deterministic after two.
-_NOT_CERTAIN = 0.1
 # With a change applied, what came at step 40 may come at 80 (half the batch) or after twice the
 # seconds: a change removes it only if a run went this many times as far, or to its own end.
 BEYOND_THE_STEP = 3.0
-
-
-def log_misses(crashes: float, misses: float) -> float:
-    """The likelihood of these crashes at the step and of passes without one, in any order."""
-    by_chance = (
-        math.lgamma(crashes + 1) + math.lgamma(misses + 1) - math.lgamma(crashes + misses + 2)
-    )
-    chance = _NOT_CERTAIN * math.exp(by_chance)
-    return math.log(chance + (1.0 - _NOT_CERTAIN if misses == 0 else 0.0))
-
-
-def chance_of_a_miss(crashes: int) -> float:
-    """That a first pass of the step goes well although nothing removed the failure."""
-    return math.exp(log_misses(crashes, 1) - log_misses(crashes, 0))
 
 
 @dataclass
@@ -61,9 +44,13 @@ class Posterior:
         self.model = model
         self.crashes = history.crashes
         self.crashes_in_trials = 0
-        before = math.fsum(self.counted(time, True) for time in history.crash_times)
-        before += math.fsum(self.counted(time, False) for time in history.survivals)
-        self.living = [Weighed(h, math.log(h.prior), before) for h in hypotheses]
+        before = math.fsum(self._counted(time, True, False) for time in history.crash_times)
+        missed = 0.0
+        for time in history.survivals:
+            passed = self._is_a_pass(0, time)
+            before += self._counted(time, False, passed)
+            missed += passed
+        self.living = [Weighed(h, math.log(h.prior), before, missed) for h in hypotheses]
         # Clean exposure and crashes by the exact set of changes.
         self.clean: defaultdict[int, float] = defaultdict(float)
         self.crashed_under: defaultdict[int, int] = defaultdict(int)
@@ -87,20 +74,34 @@ class Posterior:
         twin.observe(applied, exposure, crashed)
         return twin
 
-    def counted(self, exposure: float, crashed: bool) -> float:
+    def _counted(self, exposure: float, crashed: bool, passed: bool) -> float:
         """A trial's exposure on the clock where the rate is constant."""
+        if passed:
+            return self.model.step or 0.0
         counted = self.model.operational_time(exposure)
         if crashed:
             # A crash is never free: off its boundary or before its step it still counts.
             counted = max(counted, min(self.model.period or self.model.step or 0.0, exposure))
         return counted
 
+    def _is_a_pass(self, applied: int, exposure: float, ended_itself: bool = False) -> bool:
+        """Whether a clean run came past the step, if the failure comes at one.
+
+        Without any change it need not be clear of it: there, to count it is the careful side.
+        """
+        model = self.model
+        if model.kind != "fixed-step":
+            return False
+        is_enough = ended_itself or not applied
+        return exposure >= (model.past_the_step if is_enough else model.clear_of_the_step)
+
     def observe(
         self, applied: int, exposure: float, crashed: bool, ended_itself: bool = False
-    ) -> None:
+    ) -> float:
+        """Take note of a trial; gives what it counted for, on the model's clock."""
         self._probabilities = None
-        counted = self.counted(exposure, crashed)
-        passed = self.model.is_deterministic and exposure >= self.model.past_the_step
+        passed = not crashed and self._is_a_pass(applied, exposure, ended_itself)
+        counted = self._counted(exposure, crashed, passed)
         if crashed:
             self.crashes += 1
             self.crashes_in_trials += 1
@@ -122,6 +123,7 @@ class Posterior:
                 continue
             kept.append(weighed)
         self.living = kept
+        return counted
 
     def probabilities(self) -> list[float]:
         """Of the living hypotheses, in their order; they add up to one."""
@@ -133,11 +135,11 @@ class Posterior:
         shape = self.crashes
         if not shape:
             logs = [w.log_weight for w in self.living]
-        elif self.model.is_deterministic:
+        elif self.model.kind == "fixed-step":
             known: dict[float, float] = {}
             for weighed in self.living:
                 if weighed.misses not in known:
-                    known[weighed.misses] = log_misses(shape, weighed.misses)
+                    known[weighed.misses] = log_likelihood(shape, weighed.misses)
             logs = [w.log_weight + known[w.misses] for w in self.living]
         else:
             logs = [w.log_weight - shape * math.log(w.at_risk) for w in self.living]
@@ -155,7 +157,7 @@ class Posterior:
 
     def has_gone_far_enough(self, applied: int) -> bool:
         """Whether a fixed step can be said to be gone, and not only to come later."""
-        if not self.model.is_deterministic:
+        if self.model.kind != "fixed-step":
             return True
         # A trial is asked to go a little further than this, as clocks differ by tenths of a second.
         return self.longest[applied] >= BEYOND_THE_STEP * self.model.past_the_step

@@ -62,11 +62,12 @@ def needed_for(model: FailureModel, confidence: float, run_length: float | None 
         return found
     why = f"{found.reason}; longer, as so few crashes may agree by chance"
     if run_length is not None and luck_of(model, [run_length]) > most_luck:
-        runs = _smallest(lambda n: luck_of(model, [run_length] * math.ceil(n)) <= most_luck, 1.0)
-        return Needed(run_length, math.ceil(runs), why)
-    exposure = _smallest(lambda x: luck_of(model, [x]) <= most_luck, found.exposure)
+        many = _smallest(lambda n: luck_of(model, [run_length] * math.ceil(n)) <= most_luck, 1.0)
+        return Needed(run_length, math.ceil(many), why)
+    runs = found.runs
+    exposure = _smallest(lambda x: luck_of(model, [x] * runs) <= most_luck, found.exposure)
     # The search stops short of the last digits; a run of the whole length was seen to be enough.
-    return Needed(exposure if run_length is None else min(exposure, run_length), 1, why)
+    return Needed(exposure if run_length is None else min(exposure, run_length), runs, why)
 
 
 def _smallest(is_enough: Callable[[float], bool], begin: float) -> float:

@@ -40,6 +40,8 @@ class FailureModel:
     findings: tuple[Finding, ...] = field(default=())
     resolution: float = 1.0  # two times closer than this are the same time
     step: float | None = None  # fixed-step: the latest it came
+    clearance: float = 1.0  # fixed-step: how many times as far a clean run has to go, to count
+    is_certain: bool = False  # fixed-step: by its nature, and not only so far
     shape: float | None = None  # wear-out, early: of the Weibull distribution
     scale: float | None = None
     period: float | None = None  # boundaries
@@ -47,7 +49,7 @@ class FailureModel:
     offset: float = 0.0  # where in the period it comes
 
     @property
-    def is_deterministic(self) -> bool:
+    def is_every_time(self) -> bool:
         """The same step every time, and no run came past it."""
         return self.kind == "fixed-step" and self.passes_survived == 0
 
@@ -57,6 +59,11 @@ class FailureModel:
         if self.step is None:
             raise ValueError(f"a {self.kind} failure has no fixed step")
         return self.step + self.resolution
+
+    @property
+    def clear_of_the_step(self) -> float:
+        """Exposure at which a clean run says something, also if the step is a coincidence."""
+        return self.past_the_step + (self.clearance - 1.0) * (self.step or 0.0)
 
     @property
     def passes_survived(self) -> int:
@@ -74,7 +81,7 @@ class FailureModel:
             return 0.0
         if self.kind == "fixed-step":
             assert self.step is not None
-            return self.step if exposure >= self.step - self.resolution else 0.0
+            return self.step if exposure >= self.clear_of_the_step else 0.0
         if self.period is not None:
             return self.boundaries_passed(exposure) * self.period
         if self.shape is not None and self.scale is not None:
@@ -86,7 +93,7 @@ class FailureModel:
         if operational <= 0.0:
             return 0.0
         if self.kind == "fixed-step":
-            return self.past_the_step
+            return self.clear_of_the_step
         if self.period is not None:
             boundaries = math.ceil(operational / self.period - 1e-9)
             return boundaries * self.period + self.offset + self.resolution
@@ -118,4 +125,5 @@ def fixed_step(step: float, resolution: float = 1.0) -> FailureModel:
         (Finding(f"known to come at {step:g} every time"),),
         resolution=resolution,
         step=step,
+        is_certain=True,
     )

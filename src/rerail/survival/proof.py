@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from rerail.survival.ageing import ShapePosterior
 from rerail.survival.hazard import Hazard
 from rerail.survival.model import FailureModel
+from rerail.survival.passes import chance_of_misses
 
 _MOST_RUNS = 1_000_000
 
@@ -99,27 +100,18 @@ def _passes_needed(
     passes = _fewest(lambda n: _luck_of_passes(model, n) <= 1.0 - confidence)
     if passes is None:
         return CleanStretch(math.inf, 1, "it hardly ever comes: no affordable proof")
-    return CleanStretch(length, passes, _reason(model))
+    reason = _reason(model)
+    if model.is_every_time:
+        tells = "one run past that step tells" if passes == 1 else "a few runs past it tell"
+        reason = f"it comes at {model.step:g} every time: {tells}"
+    return CleanStretch(length, passes, reason)
 
 
 def _luck_of_passes(model: FailureModel, passes: int) -> float:
-    """Passing the step again and again, after k crashes and s survivals there.
-
-    Without a survival the failure is taken as certain. With some, the chance at the step has
-    a beta posterior (k, s), and the next n passes are clean with B(k, s + n) / B(k, s).
-    """
-    if passes == 0:
-        return 1.0
-    survived = model.passes_survived
-    if survived == 0:
+    """Passing the step again and again, after the crashes and the survivals there."""
+    if passes and model.is_certain and model.is_every_time:
         return 0.0
-    crashes = model.lifetimes.crashes
-    return math.exp(
-        math.lgamma(survived + passes)
-        - math.lgamma(survived + passes + crashes)
-        - math.lgamma(survived)
-        + math.lgamma(survived + crashes)
-    )
+    return chance_of_misses(model.lifetimes.crashes, model.passes_survived, passes)
 
 
 def _hazard_on_clock(model: FailureModel) -> Hazard:
@@ -160,8 +152,6 @@ def _fewest(enough: Callable[[int], bool]) -> int | None:
 def _reason(model: FailureModel) -> str:
     crashes = model.lifetimes.crashes
     seen = f"{crashes} crash{'es' * (crashes > 1)}"
-    if model.is_deterministic:
-        return f"it comes at {model.step:g} every time: one run past that step tells"
     if model.kind == "fixed-step":
         return f"it comes at {model.step:g}, but not every time: {seen}"
     if model.kind == "wear-out":
