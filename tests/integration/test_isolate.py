@@ -17,6 +17,7 @@ from rerail import cli
 
 Answer = Callable[..., tuple[int, dict[str, Any]]]
 DIES = str(Path(__file__).parent.parent / "programs" / "isolate_dies.py")
+HANGS = str(Path(__file__).parent.parent / "programs" / "isolate_hangs.py")
 
 
 def isolate(
@@ -125,6 +126,20 @@ def test_a_death_inside_a_wrapper_that_ends_well_counts(tmp_path: Path, answer: 
         tmp_path / "home", "--try", "--mode good", "--try", "UNRELATED=1", "--", "sh", "-c", script
     )
     assert document["status"] == "confirmed" and document["changes"] == ["--mode good"]
+
+
+def test_a_trial_that_hangs_is_not_clean_for_as_long_as_it_hangs(
+    tmp_path: Path, answer: Answer
+) -> None:
+    tries = ["--try", "--colour blue", "--try", "--mode good", "--stall", "2"]
+    _, document = answer(tmp_path / "home", *tries, "--", sys.executable, HANGS)
+    assert document["failure"]["kind"] == "hang"
+    assert document["status"] == "confirmed" and document["changes"] == ["--mode good"]
+    for trial in document["trials"]:
+        if "--mode good" not in trial["changes"]:
+            run = json.loads((tmp_path / "home" / "runs" / trial["run"] / "run.json").read_text())
+            assert trial["outcome"] == "crashed"
+            assert trial["exposure"] <= run["elapsed_seconds"] - 2.0
 
 
 @pytest.mark.parametrize(

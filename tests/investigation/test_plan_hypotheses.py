@@ -155,7 +155,7 @@ def test_a_run_that_passes_the_step_with_nothing_changed_makes_every_pass_say_le
     assert chance_of_none([200.0]) > 3 * chance_of_none([])
 
 
-@pytest.mark.parametrize(("exposure", "ended_itself", "counts"), [(3, 0, 0), (3, 1, 1), (20, 0, 1)])
+@pytest.mark.parametrize(("exposure", "ended_itself", "counts"), [(3, 0, 0), (1, 1, 1), (20, 0, 1)])
 def test_at_the_start_a_short_run_says_something_only_if_it_was_the_whole(
     exposure, ended_itself, counts
 ):

@@ -25,6 +25,7 @@ class Signature:
     of such a traceback, as path:function), `last-frame` (the innermost one, when the paste ends
     before the message), `tail` (the last lines taken together).
     Signatures of one `group` say the same thing twice: only the heaviest counts in full.
+    `unless_through`: not what was raised in such a frame, of a `line` that ends a traceback.
     `even_if_resumed`: counts although training went on afterwards.
     """
 
@@ -34,6 +35,7 @@ class Signature:
     where: Where = "line"
     group: str = ""
     unless: str = ""
+    unless_through: str = ""
     even_if_resumed: bool = False
     facts: dict[str, str] = field(default_factory=dict)  # fact name -> named group of the pattern
     literals: tuple[str, ...] = ()  # one of these words is in every text that it matches

@@ -50,7 +50,10 @@ _TOP: dict[str, type | tuple[type, ...]] = {
     "references": list,
 }
 _REQUIRED = ("id", "title", "family", "what_happened", "mechanism", "remedy", "matches")
-_SIGNATURE = {"name", "pattern", "weight", "where", "group", "unless", "even_if_resumed", "facts"}
+_SIGNATURE = {
+    *("name", "pattern", "weight", "where", "group", "unless", "unless_through"),
+    *("even_if_resumed", "facts"),
+}
 _SIGN = {"name", "observation", "weight", "when", "group", "even_if_resumed"}
 _EXPERIMENT = {"change", "expect"}
 _REMEDY = {"id", "title", "safety", "change", "note"}
@@ -98,7 +101,7 @@ def _signature_complaints(signatures: list[dict[str, Any]]) -> list[str]:
         seen.add(signature.get("name", ""))
         if signature.get("where", "line") not in get_args(Where):
             found.append(f"{here}: where = {signature['where']}")
-        for key in ("pattern", "unless"):
+        for key in ("pattern", "unless", "unless_through"):
             try:
                 re.compile(spaced(signature.get(key, "")))
             except re.error as error:

@@ -89,11 +89,17 @@ def match_signatures(
         return []
     text = _Text(lines)
     tail = _Text(lines[-TAIL_LINES:])
+    innermost = {
+        (traceback.file, line): _frames(traceback)[-1]
+        for traceback in tracebacks
+        if traceback.frames
+        for line in range(traceback.first_line, traceback.last_line + 1)
+    }
     found: list[SignatureMatch] = []
     for cause in catalogue:
         for signature in cause.signatures:
             if signature.where == "line":
-                found += _on_text(cause.id, signature, text)
+                found += _on_text(cause.id, signature, text, innermost)
             elif signature.where == "tail":
                 found += _on_tail(cause.id, signature, tail)
             else:
@@ -102,7 +108,10 @@ def match_signatures(
     return found
 
 
-def _on_text(cause: str, signature: Signature, text: _Text) -> Iterator[SignatureMatch]:
+def _on_text(
+    cause: str, signature: Signature, text: _Text, innermost: dict[tuple[int, int], str]
+) -> Iterator[SignatureMatch]:
+    """`innermost`: by file and line, the frame in which the traceback there was raised."""
     seen: set[int] = set()
     for match in _spans(signature, text):
         if match.start() in seen:
@@ -112,6 +121,10 @@ def _on_text(cause: str, signature: Signature, text: _Text) -> Iterator[Signatur
         line = text.line_at(match.start() + match.group().startswith("\n"))
         if signature.unless and _compiled(signature.unless).search(line.text):
             continue
+        if signature.unless_through:
+            raised_in = innermost.get((line.file, line.number), "")
+            if _compiled(signature.unless_through).search(raised_in):
+                continue
         yield _made(cause, signature, match, line)
         if len(seen) >= MOST_MATCHES:
             return
@@ -188,14 +201,18 @@ def _on_tracebacks(
 
 def _subjects(signature: Signature, traceback: TracebackText) -> Iterator[tuple[str, str]]:
     """What the signature is matched on, and what is shown of it."""
-    frames = [f"{file}:{function}" for file, _, function in traceback.frames]
+    frames = _frames(traceback)
     if signature.where == "exception":
         if traceback.type:
             yield traceback.text, traceback.text.partition("\n")[0]
         return
     if signature.where == "last-frame":
         if traceback.is_cut and frames:
-            yield frames[-1].replace("\\", "/"), f"the traceback ends in {frames[-1]}"
+            yield frames[-1], f"the traceback ends in {frames[-1]}"
         return
     for frame in reversed(frames):
-        yield frame.replace("\\", "/"), f"{traceback.type or 'traceback'} raised through {frame}"
+        yield frame, f"{traceback.type or 'traceback'} raised through {frame}"
+
+
+def _frames(traceback: TracebackText) -> list[str]:
+    return [f"{file}:{function}".replace("\\", "/") for file, _, function in traceback.frames]

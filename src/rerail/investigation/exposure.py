@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rerail.errors import RerailError
+from rerail.recorder.stall import FIRST_PHASE_SECONDS
 from rerail.records import BlackBox, VitalsRow
 from rerail.store import RunFolder, liveness
 
@@ -39,8 +40,12 @@ class Distance:
         return float((self.steps if unit == "steps" else self.batches) + (1 if died else 0))
 
 
-def measure(folder: RunFolder, seconds: float) -> Distance:
-    """Ranks step together, and workers fetch for one: the one that is furthest tells."""
+def measure(folder: RunFolder, seconds: float, *, may_hang: bool = False) -> Distance:
+    """Ranks step together, and workers fetch for one: the one that is furthest tells.
+
+    `may_hang`: the failure that is looked for is a hang, so that a run whose end was not its own
+    is taken to have lived up to its last sign of life.
+    """
     try:
         boxes = folder.boxes()
     except RerailError:
@@ -49,10 +54,28 @@ def measure(folder: RunFolder, seconds: float) -> Distance:
     return Distance(
         steps=max((box.optimizer_steps for box in boxes), default=0),
         batches=max((box.batches for box in boxes), default=0),
-        seconds=round(seconds, 3),
+        seconds=round(_lived_seconds(folder, seconds, may_hang), 3),
         first_step_seconds=first,
         steps_per_second=rate,
     )
+
+
+def _lived_seconds(folder: RunFolder, seconds: float, may_hang: bool) -> float:
+    """Waiting for a run that hangs is not exposure."""
+    try:
+        info = folder.info()
+        if info.outcome is not None and info.outcome.kind == "hang":
+            lived = [stall.t_seconds - stall.silent_seconds for stall in folder.stalls()]
+            return max(0.0, min(seconds, lived[-1])) if lived else seconds
+        if not may_hang:
+            return seconds
+        # The recorder would have said so if it were silent for longer than it allows.
+        patience = info.settings.get("stall_seconds") or FIRST_PHASE_SECONDS
+        heard = folder.last_output_unix()
+        spoke = heard - info.started_unix if heard is not None else 0.0
+        return max(0.0, min(seconds, max(spoke, seconds - patience)))
+    except RerailError:
+        return seconds
 
 
 def elapsed_seconds(folder: RunFolder, asked: float) -> float:

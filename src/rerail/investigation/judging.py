@@ -116,8 +116,14 @@ class Judge:
         Steps tell by themselves that nothing goes on. By the clock alone, a change that makes the
         program hang would be taken for one that makes it live.
         """
-        distance = measure(folder, elapsed)
-        if self.notebook.unit != "seconds" or self.notebook.profile.busy_share < _BUSY_SHARE:
+        failure = self.notebook.failure
+        may_hang = failure is not None and failure.kind == "hang"
+        distance = measure(folder, elapsed, may_hang=may_hang)
+        if (
+            may_hang
+            or self.notebook.unit != "seconds"
+            or self.notebook.profile.busy_share < _BUSY_SHARE
+        ):
             return distance
         idle = idle_seconds(folder.recent_vitals())
         if idle < _IDLE_SECONDS:

@@ -87,13 +87,14 @@ class Posterior:
     def _is_a_pass(self, applied: int, exposure: float, ended_itself: bool = False) -> bool:
         """Whether a clean run came past the step, if the failure comes at one.
 
-        Without any change it need not be clear of it: there, to count it is the careful side.
+        A run that came to its own end did, however short it was: with a change that halves the
+        steps, or where a faster program is measured in seconds. Without any change it need not be
+        clear of the step: there, to count it is the careful side.
         """
         model = self.model
-        if model.kind != "fixed-step":
-            return False
-        is_enough = ended_itself or not applied
-        return exposure >= (model.past_the_step if is_enough else model.clear_of_the_step)
+        if model.kind != "fixed-step" or ended_itself:
+            return model.kind == "fixed-step"
+        return exposure >= (model.clear_of_the_step if applied else model.past_the_step)
 
     def observe(
         self, applied: int, exposure: float, crashed: bool, ended_itself: bool = False

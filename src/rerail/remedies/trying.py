@@ -43,6 +43,10 @@ class Wanted:
     unit: Unit = "seconds"
     profile: Profile = field(default_factory=Profile)
 
+    @property
+    def is_a_hang(self) -> bool:
+        return self.failure is not None and self.failure.kind == "hang"
+
 
 @dataclass(frozen=True)
 class Tried:
@@ -89,7 +93,7 @@ class Laboratory:
         stopped_ns: int | None = None
         stopped: Stopped = ""
         try:
-            stopped = self._watch(running, trace, is_enough)
+            stopped = self._watch(running, trace, wanted, is_enough)
         except KeyboardInterrupt:
             stopped = "interrupted"
         if stopped:
@@ -103,7 +107,11 @@ class Laboratory:
         return self.judge(RunFolder(path), changes, wanted, trace, stopped_ns, stopped)
 
     def _watch(
-        self, running: RunningTask, trace: Trace, is_enough: Callable[[Distance], bool]
+        self,
+        running: RunningTask,
+        trace: Trace,
+        wanted: Wanted,
+        is_enough: Callable[[Distance], bool],
     ) -> Stopped:
         while not running.is_over():
             if time.monotonic() >= self.deadline:
@@ -116,7 +124,7 @@ class Laboratory:
             try:
                 trace.take(folder.boxes())
                 seconds = (time.monotonic_ns() - folder.t0_ns) / 1e9
-                distance = measure(folder, seconds)
+                distance = measure(folder, seconds, may_hang=wanted.is_a_hang)
             except RerailError:
                 continue  # it is just being made
             if is_enough(distance):
@@ -134,8 +142,9 @@ class Laboratory:
     ) -> Tried:
         """What a run that is over shows of the failure."""
         info = folder.info()
-        distance = measure(folder, info.elapsed_seconds or 0.0)
         failure, outcome = self._outcome(folder, wanted, stopped_ns)
+        may_hang = wanted.is_a_hang and outcome == "stopped"
+        distance = measure(folder, info.elapsed_seconds or 0.0, may_hang=may_hang)
         summary = failure.summary if failure else ""
         if outcome == "stopped" and (idle := _stuck_seconds(folder, wanted, distance)):
             outcome, summary = "other", f"it did nothing any more for {idle:.0f} s"

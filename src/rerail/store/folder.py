@@ -95,6 +95,18 @@ class RunFolder:
     def output(self) -> OutputReader:
         return OutputReader(self.path, was_cut_off=self._was_cut_off())
 
+    def last_output_unix(self) -> float | None:
+        """When the command last said something; None if it never did."""
+        heard = []
+        for path in (self.path / layout.OUTPUT, *self.path.glob("output.tail-*.log")):
+            try:
+                status = path.stat()
+            except OSError:
+                continue  # the oldest tail goes when a new one is begun
+            if status.st_size:
+                heard.append(status.st_mtime)
+        return max(heard, default=None)
+
     def boxes(self) -> list[BlackBox]:
         """What each process last said of itself, in order of their start."""
         paths = self._agent_files("*.box")
