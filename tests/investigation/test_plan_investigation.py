@@ -140,7 +140,7 @@ def test_a_deterministic_failure_needs_a_handful_of_trials():
             return TrialResult.of(plan.changes, plan.exposure_limit, "survived")
         return TrialResult.of(plan.changes, 39, "crashed")
 
-    investigation = Investigation(CHANGES, failure_model=fixed_step(39))
+    investigation = Investigation(CHANGES, failure_model=classify([39, 39]))
     verdict = conduct(investigation, run)
     assert verdict.changes == ("OMP_NUM_THREADS=1",)
     assert len(investigation.trials) <= 7

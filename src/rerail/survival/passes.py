@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 # How likely a failure that always came at its step is not certain there, before any count.
-NOT_CERTAIN = 0.3
+NOT_CERTAIN = 0.35
 
 
 def log_likelihood(crashes: float, misses: float) -> float:
