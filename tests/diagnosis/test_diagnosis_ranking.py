@@ -30,6 +30,50 @@ def of_run(*observations: Observation, outcome: Outcome = DIED) -> Diagnosis:
     return diagnose(Evidence(outcome, list(observations), origin="run"))
 
 
+OWN_WORDS = """step 20 loss 0.31
+[rank1]: Traceback (most recent call last):
+[rank1]:   File "/home/x/train.py", line 13, in <module>
+[rank1]:     raise ValueError("bad sample 17")
+[rank1]: ValueError: bad sample 17
+"""
+ECHO = """[rank0]: Traceback (most recent call last):
+[rank0]:   File "/home/x/train.py", line 5, in <module>
+[rank0]:     loss.backward()
+[rank0]: RuntimeError: [gloo/transport/tcp/pair.cc:553] Connection closed by peer [127.0.0.1]:193
+"""
+LAUNCHER = """W1116 elastic/multiprocessing/api.py:1028] Sending process 20 closing signal SIGTERM
+E1116 elastic/multiprocessing/api.py:1002] failed (exitcode: 1) local_rank: 1 (pid: 21)
+Traceback (most recent call last):
+  File "/x/site-packages/torch/distributed/launcher/api.py", line 383, in launch_agent
+    raise ChildFailedError(
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+Failures:
+[1]:
+  rank      : 0 (local_rank: 0)
+  exitcode  : -15 (pid: 20)  (SIGTERM)
+Root Cause (first observed failure):
+[0]:
+  rank      : 1 (local_rank: 1)
+  exitcode  : 1 (pid: 21)
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        OWN_WORDS + ECHO + LAUNCHER,
+        OWN_WORDS + LAUNCHER,
+        (OWN_WORDS + ECHO + LAUNCHER).replace("[rank1]: ", "").replace("[rank0]: ", ""),
+    ],
+)
+def test_a_rank_that_says_why_is_no_echo_whatever_the_others_and_the_launcher_say(text: str):
+    found = of_text(text)
+    assert [candidate.cause.id for candidate in found.candidates][:1] == ["python-exception"]
+    assert found.facts["exception"] == "ValueError"
+    assert found.facts["raised_at"].startswith("/home/x/train.py:13 ")
+    assert named(ECHO + LAUNCHER)[0] == "peer-died"
+
+
 @pytest.mark.parametrize(
     ("text", "cause"),
     [

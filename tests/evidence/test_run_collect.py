@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from run_builders import box, recorded, steps
 sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
 from report_runs import write_run
 
+from rerail.diagnosis import diagnose
 from rerail.errors import UnreadableInput
 from rerail.evidence.run_collect import READERS, collect_recorded, collect_run
 from rerail.records import Observation, Outcome
@@ -55,6 +57,33 @@ def test_the_printed_step_goes_before_the_counted_one():
     facts = collect_recorded(run, (), TextEvidence([printed])).facts
     assert (facts["last_step"], facts["optimizer_steps"]) == (39, 40)
     assert (facts["epoch"], facts["loss"]) == (2, 0.8)
+
+
+@pytest.mark.parametrize(
+    ("child", "printed", "cause"),
+    [
+        ("raise KeyError('label')", "KeyError: 'label'", "python-exception"),
+        ("__import__('os')._exit(1)", "", "worker-crashed"),
+    ],
+)
+def test_a_child_that_printed_its_traceback_did_not_die_without_a_word(
+    tmp_path, child, printed, cause
+):
+    program = tmp_path / "children.py"
+    program.write_text(
+        "import multiprocessing, sys\n"
+        f"def work():\n    {child}\n"
+        "if __name__ == '__main__':\n"
+        "    process = multiprocessing.get_context('spawn').Process(target=work)\n"
+        "    process.start()\n    process.join()\n    sys.exit(process.exitcode)\n"
+    )
+    home = tmp_path / "home"
+    run = [sys.executable, "-m", "rerail", "run", "--home", home, "--", sys.executable, program]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1 and printed in done.stderr
+    [folder] = (home / "runs").iterdir()
+    causes = diagnose(collect_run(RunFolder(folder))).candidates
+    assert causes[0].cause.id == cause
 
 
 def test_earlier_runs_of_the_same_command_give_a_history(tmp_path):

@@ -52,6 +52,32 @@ def test_what_is_said_of_an_ending(text: str, signal: str | None, code: int | No
     assert (one.signal, one.exit_code) == (signal, code)
 
 
+REPORT = """
+=======================================================
+train.py FAILED
+-------------------------------------------------------
+Failures:
+[1]:
+  rank      : 0 (local_rank: 0)
+  exitcode  : -15 (pid: 4102)  (SIGTERM)
+  traceback : Signal 15 (SIGTERM) received by PID 4102
+-------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  rank      : 1 (local_rank: 1)
+  exitcode  : {code} (pid: 4103)  ({signal})
+  traceback : Signal {code} ({signal}) received by PID 4103
+=======================================================
+"""
+
+
+@pytest.mark.parametrize(("code", "signal"), [(-11, "SIGSEGV"), (-15, "SIGTERM")])
+def test_ranks_that_the_launcher_ended_are_no_endings_of_their_own(code: int, signal: str) -> None:
+    found = find_exits(lines(REPORT.format(code=code, signal=signal)))
+    assert {one.signal for one in found} == {signal}
+    assert all("4103" in one.line.text for one in found)
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -1,4 +1,4 @@
-"""Says something ten times a second; in its bad mode it waits for a lock after a while, for ever."""
+"""Says something ten times a second; in its bad mode it then waits for a lock, for ever."""
 
 import argparse
 import threading

@@ -150,15 +150,25 @@ _WORTH = (
     *("hangup", "interrupt", "trap", "exit", "rc", "status", "died", "fatal", "exc_", "sig"),
 )
 _RANK = re.compile(r"(?:local_rank|rank)\s*[:=]?\s*(\d+)", re.IGNORECASE)
+# torchrun's report: who failed first, and apart from it those that it then told to end.
+_FOLLOWERS = re.compile(r"(?:^|\s)(?:Other )?Failures:\s*$")
+_OTHER_PART = re.compile(r"Root Cause|[=*]{10,}\s*$")
 
 
 def find_exits(lines: Iterable[Line]) -> list[ExitLine]:
     found = []
+    of_followers = False
     for line in lines:
         if len(line.text) > 3000:
             continue
+        if of_followers and _OTHER_PART.search(line.text):
+            of_followers = False
+        elif line.text.rstrip().endswith("ailures:") and _FOLLOWERS.search(line.text):
+            of_followers = True
         lowered = line.text.lower()
-        if any(word in lowered for word in _WORTH) and (one := read_exit(line)):
+        if not any(word in lowered for word in _WORTH) or not (one := read_exit(line)):
+            continue
+        if not (of_followers and one.signal == "SIGTERM"):
             found.append(one)
     return found
 

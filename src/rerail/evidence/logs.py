@@ -198,15 +198,18 @@ class _Reader:
                 self._trouble(match.stream, match.line, match.stamp, is_echo, match.text)
 
     def tracebacks(self, tracebacks: Sequence[TracebackText]) -> None:
+        facts, is_of_an_echo = self.found.facts, True
         for found in tracebacks[-40:]:
             handled = found.is_ignored or self._resumption.after(found.last_line, is_fatal=True)
-            if found.type and found.frames and not handled:
+            is_echo = found.type in ECHO_TYPES or self._is_echo(found)
+            if found.type and found.frames and not handled and (is_of_an_echo or not is_echo):
                 # Of a chain, the program's own frame says more than a library's.
-                if found.is_in_own_code or "raised_at" not in self.found.facts:
-                    self.found.facts["raised_at"] = found.raised_at
-                self.found.facts["exception"] = found.type
+                is_better = is_of_an_echo and not is_echo
+                if found.is_in_own_code or is_better or "raised_at" not in facts:
+                    facts["raised_at"] = found.raised_at
+                facts["exception"] = found.type
+                is_of_an_echo = is_echo
             if found.type and not handled:
-                is_echo = found.type in ECHO_TYPES or self._is_echo(found)
                 self._trouble(found.stream, found.last_line, found.stamp, is_echo, found.text)
             self._add(
                 "traceback",
@@ -220,6 +223,7 @@ class _Reader:
                 stream=found.stream or self._who,
                 role=found.worker,
                 is_chained=found.is_chained,
+                is_echo=is_echo,
                 is_cut=found.is_cut,
                 is_lone=not found.frames and not found.has_header,
                 was_handled=handled,
@@ -372,7 +376,12 @@ def _first_observation(first: FirstFailure, label: str, line: int) -> Observatio
         "failed-first",
         f"{first.who} failed first: {first.text}"[:SHOWN],
         f"{label}:{line}",
-        {"who": first.who, "others": list(first.others), "by": first.by},
+        {
+            "who": first.who,
+            "others": list(first.others),
+            "by": first.by,
+            "in_its_own_words": first.in_its_own_words,
+        },
     )
 
 

@@ -37,6 +37,7 @@ class FirstFailure:
     position: int
     text: str
     by: str  # time, structure, launcher
+    in_its_own_words: bool  # it says what happened to it, and not only that others are gone
 
 
 def find_first(troubles: Sequence[Trouble]) -> FirstFailure | None:
@@ -58,9 +59,8 @@ def find_first(troubles: Sequence[Trouble]) -> FirstFailure | None:
         key=lambda one: (one.stamp if has_stamps else 0.0, one.position),
     )
     others = tuple(sorted(who for who in first_of if who != first.who))
-    return FirstFailure(
-        first.who, others, first.position, first.text, "time" if has_stamps else "structure"
-    )
+    by = "time" if has_stamps else "structure"
+    return FirstFailure(first.who, others, first.position, first.text, by, bool(own))
 
 
 def launcher_root(texts: Sequence[str]) -> int | None:

@@ -7,7 +7,9 @@ observation; the text of the output is read by the same readers as any log.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from rerail.errors import RerailError
 from rerail.evidence.logs import TextEvidence
@@ -34,6 +36,12 @@ from rerail.records import Evidence, Observation
 from rerail.store import RunFolder
 
 Reader = Callable[[RecordedRun], list[Observation]]
+
+# What a parent raises when a child is gone: not the child's own words.
+_OF_ANOTHER = re.compile(
+    r"^(?:\w+\.)*(?:EOFError|Broken\w+|Connection\w+Error|TimeoutError|Empty|CalledProcessError)\b"
+    r"|[Ww]orker|subprocess|[Pp]rocess(?:es)? (?:died|exited|terminated|was)"
+)
 
 # In the order in which a person would want to hear them.
 READERS: tuple[Reader, ...] = (
@@ -68,6 +76,7 @@ def collect_recorded(
     observations: list[Observation] = []
     for reader in READERS:
         observations += _read(reader, run)
+    observations = [_with_its_words(o, text.observations) for o in observations]
     observations += read_history(run, earlier)
     observations += _not_contradicting(observations, text.observations)
     observations += [_missing(run, what, why) for what, why in run.missing]
@@ -86,6 +95,20 @@ def _read(reader: Reader, run: RecordedRun) -> list[Observation]:
         # A folder that was damaged or written by a newer rerail may hold what no reader expects.
         name = reader.__name__.removeprefix("read_").replace("_", " ")
         return [_missing(run, name, f"{type(error).__name__}: {error}")]
+
+
+def _with_its_words(death: Observation, from_text: Sequence[Observation]) -> Observation:
+    """A child that ended with 1, as Python does after a traceback, while the output shows one."""
+    if death.kind != "death" or death.data.get("exit_code") != 1 or death.data.get("is_main"):
+        return death
+    said_why = any(
+        o.kind == "traceback"
+        and o.data.get("type")
+        and not (o.data.get("is_echo") or o.data.get("was_handled") or o.data.get("is_lone"))
+        and not _OF_ANOTHER.search(f"{o.data['type']}: {o.data.get('message', '')}")
+        for o in from_text
+    )
+    return replace(death, data={**death.data, "said_why": said_why})
 
 
 def _not_contradicting(

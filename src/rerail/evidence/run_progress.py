@@ -187,6 +187,7 @@ def read_exceptions(run: RecordedRun) -> list[Observation]:
                     "type": box.exception_type,
                     "message": message,
                     "rank": box.rank,
+                    "stream": None if box.rank is None else f"rank {box.rank}",
                     "role": run.role_of(box),
                     "python_function": None,
                     "pid": box.pid,
