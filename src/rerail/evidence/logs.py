@@ -124,6 +124,7 @@ def _together(texts: list[TextEvidence]) -> Evidence:
     if first := find_first(troubles):
         observations.append(_first_observation(first, "output", first.position & ((1 << 40) - 1)))
         facts["failed_first"] = first.who
+        facts["echoes"] = list(first.others)
     worst = next((t.outcome for t in texts if t.outcome.kind not in ("ok", "unknown")), None)
     return Evidence(worst or texts[0].outcome, observations, facts, "logs")
 
@@ -365,6 +366,7 @@ class _Reader:
         if first:
             self.found.observations.append(_first_observation(first, self._label, first.position))
             self.found.facts["failed_first"] = first.who
+            self.found.facts["echoes"] = list(first.others)
             return
         named = launcher_root([line.text for line in lines[-400:]])
         if named is not None:

@@ -27,7 +27,9 @@ def read_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[st
         facts["signal"] = outcome.signal
         facts["exit_code"] = outcome.exit_code
     first = _first(observations, "failed-first")
-    facts["failed_first"] = first.data.get("who") if first else None
+    if first is not None:
+        facts["failed_first"] = first.data.get("who")
+        facts["echoes"] = first.data.get("others") or None
     stall = _first(observations, "stall")
     if stall is not None:
         facts["stuck_process"] = f"{stall.data['role']} (pid {stall.data['pid']})"

@@ -70,12 +70,20 @@ def _where(facts: dict[str, Any]) -> list[str]:
     if facts.get("crashed_thread"):
         where.append(f"thread {facts['crashed_thread']}")
     if facts.get("failed_first"):
-        where.append(f"{facts['failed_first']} failed first")
+        where.append(f"{facts['failed_first']} failed first{_echoes(facts)}")
     if facts.get("stuck_process"):
         where.append(f"stuck: {facts['stuck_process']}")
     if facts.get("raised_at"):
         where.append(f"{facts.get('exception', 'raised')} at {_shortened(str(facts['raised_at']))}")
     return where
+
+
+def _echoes(facts: dict[str, Any]) -> str:
+    others = [str(who) for who in facts.get("echoes") or ()]
+    if not others:
+        return ""
+    names = others[0] if len(others) == 1 else f"{len(others)} others"
+    return f" (what {names} said is its echo)"
 
 
 def _shortened(place: str) -> str:
