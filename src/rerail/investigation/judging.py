@@ -77,6 +77,7 @@ class Judge:
             summary=summary,
             not_applied=_without_effect(folder, each.changes, each.variables),
             raised=self._raised(each, folder),
+            lasted_seconds=elapsed,
         )
 
     def _raised(self, each: UnderWay, folder: RunFolder) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ class Trial:
     summary: str = ""
     counts: bool = True
     raised: tuple[str, ...] = ()  # what made it, and all that it is compared with, fail sooner
+    lasted_seconds: float | None = None  # on the clock: of a hang, the wait too
 
     @property
     def says_something(self) -> bool:
@@ -69,7 +70,7 @@ class Trial:
             "outcome": self.outcome,
             "exposure": round(exposure, 3) if unit == "seconds" else int(exposure),
             "unit": unit,
-            "seconds": round(self.distance.seconds, 2),
+            "seconds": round(self.lasted_seconds or self.distance.seconds, 2),
             "cause": self.cause,
             "run": self.run,
             **({"not_applied": list(self.not_applied)} if self.not_applied else {}),
