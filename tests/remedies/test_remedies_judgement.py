@@ -64,6 +64,17 @@ def test_steps_after_a_checkpoint_are_reckoned_from_the_beginning() -> None:
     assert "same place" in str(stops(first, attempt(2, death(), **at_once)))
 
 
+def test_two_deaths_near_each_other_are_a_coincidence_where_it_also_came_elsewhere() -> None:
+    """Each attempt begins shortly before the last death, and it comes at random."""
+    first = attempt(1, death(counted_steps=24))
+    second = attempt(2, death(counted_steps=81), checkpoint=Path("step-20.pt"), base_step=20)
+    third = attempt(3, death(counted_steps=2), checkpoint=Path("step-100.pt"), base_step=100)
+    assert stops(first, second, third) is None
+    fourth = replace(third, number=4)
+    assert "attempts 2 and 3" in str(stops(first, second, third, fourth))
+    assert third.died_where == "at step 102"
+
+
 def test_where_the_checkpoint_lies_unknown_counts_compare_only_if_both_began_there() -> None:
     unknown = {"checkpoint": Path("old.pt"), "base_step": None}
     first = attempt(1, death(counted_steps=40))

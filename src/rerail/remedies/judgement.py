@@ -47,6 +47,15 @@ class Attempt:
             return None  # no step was seen: whether its steps can be counted is not known
         return self.base_step + (steps or 0)
 
+    @property
+    def died_where(self) -> str:
+        """As the program counts, which after a checkpoint goes on from there."""
+        if self.death is None:
+            return ""
+        if self.death.printed_step is None and self.reckoned_step:
+            return f"at step {self.reckoned_step}"
+        return self.death.where
+
 
 def why_stop(attempts: Sequence[Attempt], *, has_new_remedy: bool, restarts: int) -> str | None:
     """Why the last attempt is not followed by another; None if it is."""
@@ -64,19 +73,33 @@ def why_stop(attempts: Sequence[Attempt], *, has_new_remedy: bool, restarts: int
     leading = death.leading
     if leading and leading.cause.id in SAME_EVERY_TIME and leading.probability >= _SURE:
         return f"{leading.cause.id} comes back every time, and there is no remedy to apply"
-    shows_steps = any(each.death is not None and each.death.has_steps for each in attempts)
-    for earlier in attempts[:-1]:
-        if is_same_end(earlier, last, shows_steps=shows_steps):
-            return (
-                f"attempt {earlier.number} died of {death.cause} at the same place:"
-                " it would do so again"
-            )
+    if (place := _comes_back_at_one_place(attempts)) is not None:
+        return f"{place} died of {death.cause} at the same place: it would do so again"
     if death.deaths_at_this_step >= _ENOUGH_DEATHS and last.checkpoint is None:
         return (
             f"{death.deaths_at_this_step} recorded runs of this command died {death.where}:"
             " it would do so again"
         )
     return None
+
+
+def _comes_back_at_one_place(attempts: Sequence[Attempt]) -> str | None:
+    """Which earlier attempts ended as the last one did, if that is no coincidence.
+
+    Attempts begin shortly before the last death, so of deaths at random two in a row are near each
+    other now and then. Where the same failure came elsewhere too, three have to be.
+    """
+    *before, last = attempts
+    shows_steps = any(each.death is not None and each.death.has_steps for each in attempts)
+    there = [each for each in before if is_same_end(each, last, shows_steps=shows_steps)]
+    is_elsewhere = any(
+        each not in there and _is_same_failure(each, last) and _can_be_compared(each, last)
+        for each in before
+    )
+    if len(there) < (2 if is_elsewhere else 1):
+        return None
+    numbers = " and ".join(str(each.number) for each in there)
+    return f"attempt{'s' * (len(there) > 1)} {numbers}"
 
 
 def refuses_checkpoint(attempt: Attempt) -> bool:
@@ -92,13 +115,24 @@ def refuses_checkpoint(attempt: Attempt) -> bool:
 
 def is_same_end(one: Attempt, other: Attempt, *, shows_steps: bool) -> bool:
     """The same cause at the same place. `shows_steps`: the program's steps can be seen at all."""
-    if one.death is None or other.death is None:
-        return False
-    if not one.death.failure.is_same_as(other.death.failure, other.death.rivals):
+    if one.death is None or other.death is None or not _is_same_failure(one, other):
         return False
     if one.reckoned_step is not None and other.reckoned_step is not None:
         return abs(one.reckoned_step - other.reckoned_step) <= _STEP_TOLERANCE
     return _is_same_place(one.death, other.death, one.checkpoint == other.checkpoint, shows_steps)
+
+
+def _is_same_failure(one: Attempt, other: Attempt) -> bool:
+    if one.death is None or other.death is None:
+        return False
+    return one.death.failure.is_same_as(other.death.failure, other.death.rivals)
+
+
+def _can_be_compared(one: Attempt, other: Attempt) -> bool:
+    """Whether their places are known well enough to say that they differ."""
+    if one.reckoned_step is not None and other.reckoned_step is not None:
+        return True
+    return one.checkpoint == other.checkpoint
 
 
 def _is_same_place(one: Death, other: Death, began_alike: bool, shows_steps: bool) -> bool:

@@ -30,7 +30,7 @@ def attempt_in_words(attempt: Attempt) -> str:
     began = f", from {attempt.checkpoint}" if attempt.checkpoint else ""
     changes = [change for remedy in attempt.remedies for change in remedy.changes]
     fix = f", with {' '.join(changes)}" if changes else ""
-    end = f"died {death.where} of {death.cause}" if death else "ended well"
+    end = f"died {attempt.died_where} of {death.cause}" if death else "ended well"
     return f"attempt {attempt.number} ({attempt.run}{began}{fix}) {end}"
 
 
