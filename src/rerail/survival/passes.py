@@ -23,8 +23,9 @@ def log_likelihood(crashes: float, misses: float) -> float:
     by_chance = (
         math.lgamma(crashes + 1) + math.lgamma(misses + 1) - math.lgamma(crashes + misses + 2)
     )
-    chance = NOT_CERTAIN * math.exp(by_chance)
-    return math.log(chance + (1.0 - NOT_CERTAIN if misses == 0 else 0.0))
+    if misses > 0:
+        return math.log(NOT_CERTAIN) + by_chance
+    return math.log(NOT_CERTAIN * math.exp(by_chance) + 1.0 - NOT_CERTAIN)
 
 
 def chance_of_misses(crashes: float, missed: float = 0.0, more: float = 1.0) -> float:
