@@ -65,8 +65,7 @@ def _lived_seconds(folder: RunFolder, seconds: float, may_hang: bool) -> float:
     try:
         info = folder.info()
         if info.outcome is not None and info.outcome.kind == "hang":
-            lived = [stall.t_seconds - stall.silent_seconds for stall in folder.stalls()]
-            return max(0.0, min(seconds, lived[-1])) if lived else seconds
+            return _until_it_hung(folder, seconds)
         if not may_hang:
             return seconds
         # The recorder would have said so if it were silent for longer than it allows.
@@ -76,6 +75,20 @@ def _lived_seconds(folder: RunFolder, seconds: float, may_hang: bool) -> float:
         return max(0.0, min(seconds, max(spoke, seconds - patience)))
     except RerailError:
         return seconds
+
+
+def _until_it_hung(folder: RunFolder, seconds: float) -> float:
+    """By its last progress, if it showed some for longer than it was silent. A program that says
+    little may have hung long after that: then by its use of the processor, and if it spins in its
+    hang, in the end by the clock, since too long a life makes a clean run count for less."""
+    stalls = folder.stalls()
+    if not stalls:
+        return seconds
+    silent = stalls[-1].silent_seconds
+    lived = stalls[-1].t_seconds - silent
+    if lived < silent:
+        lived = max(lived, seconds - idle_seconds(folder.recent_vitals()))
+    return max(0.0, min(seconds, lived))
 
 
 def elapsed_seconds(folder: RunFolder, asked: float) -> float:
