@@ -24,7 +24,7 @@ def test_what_the_box_knows_of_a_training(run: Runner) -> None:
     assert (box.batches, box.epoch, box.batch_shapes) == (30, 2, "[16x8, 16x1]")
     assert box.progress_text == "epoch 2 10/10" and box.progress_total == 10
     losses = [float.fromhex(line.split()[1]) for line in ended.stdout.splitlines()]
-    assert box.loss in losses[-10:]  # read at most a thousand times a second
+    assert box.loss in losses  # read every five milliseconds at most: not always one of the last
     assert [point.step for point in box.history] == list(range(1, 16))
     assert {point.loss for point in box.history} <= {*losses, None}
     assert box.history[0].loss is not None
