@@ -151,7 +151,7 @@ _WORTH = (
 )
 _RANK = re.compile(r"(?:local_rank|rank)\s*[:=]?\s*(\d+)", re.IGNORECASE)
 # torchrun's report: who failed first, and apart from it those that it then told to end.
-_FOLLOWERS = re.compile(r"(?:^|\s)(?:Other )?Failures:\s*$")
+_FOLLOWERS = "Failures:"
 _OTHER_PART = re.compile(r"Root Cause|[=*]{10,}\s*$")
 
 
@@ -163,7 +163,7 @@ def find_exits(lines: Iterable[Line]) -> list[ExitLine]:
             continue
         if of_followers and _OTHER_PART.search(line.text):
             of_followers = False
-        elif line.text.rstrip().endswith("ailures:") and _FOLLOWERS.search(line.text):
+        elif line.text.rstrip().endswith(_FOLLOWERS):
             of_followers = True
         lowered = line.text.lower()
         if not any(word in lowered for word in _WORTH) or not (one := read_exit(line)):

@@ -30,6 +30,7 @@ from rerail.evidence.progress import (
 from rerail.evidence.ranks import (
     ECHO_CAUSES,
     ECHO_TYPES,
+    SAYS_GONE,
     FirstFailure,
     Trouble,
     find_first,
@@ -199,18 +200,12 @@ class _Reader:
                 self._trouble(match.stream, match.line, match.stamp, is_echo, match.text)
 
     def tracebacks(self, tracebacks: Sequence[TracebackText]) -> None:
-        facts, is_of_an_echo = self.found.facts, True
+        fatal: list[tuple[TracebackText, bool]] = []
         for found in tracebacks[-40:]:
             handled = found.is_ignored or self._resumption.after(found.last_line, is_fatal=True)
-            is_echo = found.type in ECHO_TYPES or self._is_echo(found)
-            if found.type and found.frames and not handled and (is_of_an_echo or not is_echo):
-                # Of a chain, the program's own frame says more than a library's.
-                is_better = is_of_an_echo and not is_echo
-                if found.is_in_own_code or is_better or "raised_at" not in facts:
-                    facts["raised_at"] = found.raised_at
-                facts["exception"] = found.type
-                is_of_an_echo = is_echo
+            is_echo = self._is_echo(found)
             if found.type and not handled:
+                fatal.append((found, is_echo))
                 self._trouble(found.stream, found.last_line, found.stamp, is_echo, found.text)
             self._add(
                 "traceback",
@@ -229,12 +224,25 @@ class _Reader:
                 is_lone=not found.frames and not found.has_header,
                 was_handled=handled,
             )
+        own = [found for found, is_echo in fatal if not is_echo and found.frames]
+        self._raised(own or [found for found, _ in fatal if found.frames])
+
+    def _raised(self, tracebacks: Sequence[TracebackText]) -> None:
+        """Of a chain, the program's own frame says more than a library's."""
+        facts = self.found.facts
+        for found in tracebacks:
+            if found.is_in_own_code or "raised_at" not in facts:
+                facts["raised_at"] = found.raised_at
+            facts["exception"] = found.type
 
     def _is_echo(self, found: TracebackText) -> bool:
+        """Whether it only says that somebody else is gone."""
+        if found.type in ECHO_TYPES:
+            return True
         causes: set[str] = set()
         for line in range(found.first_line, found.last_line + 1):
             causes |= self._causes_at.get(line, set())
-        return bool(causes) and causes <= ECHO_CAUSES
+        return causes <= ECHO_CAUSES and bool(causes or SAYS_GONE.fullmatch(found.type))
 
     def exits(self, exits: Sequence[ExitLine]) -> None:
         for found in exits[-_KEPT_EXITS:]:
@@ -378,12 +386,7 @@ def _first_observation(first: FirstFailure, label: str, line: int) -> Observatio
         "failed-first",
         f"{first.who} failed first: {first.text}"[:SHOWN],
         f"{label}:{line}",
-        {
-            "who": first.who,
-            "others": list(first.others),
-            "by": first.by,
-            "in_its_own_words": first.in_its_own_words,
-        },
+        {"who": first.who, "others": list(first.others), "by": first.by},
     )
 
 

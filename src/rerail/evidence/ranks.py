@@ -15,6 +15,10 @@ ECHO_CAUSES = frozenset({"peer-died", "collective-timeout", "nccl-network-failed
 ECHO_TYPES = frozenset(
     {"ChildFailedError", "ProcessExitedException", "ProcessRaisedException", "SignalException"}
 )
+# What is raised where a connection, a pipe or a child is gone; why it is gone is somebody else's.
+SAYS_GONE = re.compile(
+    r"EOFError|Empty|TimeoutError|CalledProcessError|Broken\w+|Connection\w+Error"
+)
 _ROOT = re.compile(r"Root Cause \(first observed failure\)")
 _RANK = re.compile(r"^\s*rank\s*:\s*(\d+)")
 
@@ -37,7 +41,6 @@ class FirstFailure:
     position: int
     text: str
     by: str  # time, structure, launcher
-    in_its_own_words: bool  # it says what happened to it, and not only that others are gone
 
 
 def find_first(troubles: Sequence[Trouble]) -> FirstFailure | None:
@@ -60,7 +63,7 @@ def find_first(troubles: Sequence[Trouble]) -> FirstFailure | None:
     )
     others = tuple(sorted(who for who in first_of if who != first.who))
     by = "time" if has_stamps else "structure"
-    return FirstFailure(first.who, others, first.position, first.text, by, bool(own))
+    return FirstFailure(first.who, others, first.position, first.text, by)
 
 
 def launcher_root(texts: Sequence[str]) -> int | None:

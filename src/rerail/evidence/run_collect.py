@@ -37,11 +37,8 @@ from rerail.store import RunFolder
 
 Reader = Callable[[RecordedRun], list[Observation]]
 
-# What a parent raises when a child is gone: not the child's own words.
-_OF_ANOTHER = re.compile(
-    r"^(?:\w+\.)*(?:EOFError|Broken\w+|Connection\w+Error|TimeoutError|Empty|CalledProcessError)\b"
-    r"|[Ww]orker|subprocess|[Pp]rocess(?:es)? (?:died|exited|terminated|was)"
-)
+# What a parent says of a child that is gone: not the child's own words.
+_OF_A_CHILD = re.compile(r"[Ww]orker|subprocess|[Pp]rocess(?:es)? (?:died|exited|terminated|was)")
 
 # In the order in which a person would want to hear them.
 READERS: tuple[Reader, ...] = (
@@ -105,7 +102,7 @@ def _with_its_words(death: Observation, from_text: Sequence[Observation]) -> Obs
         o.kind == "traceback"
         and o.data.get("type")
         and not (o.data.get("is_echo") or o.data.get("was_handled") or o.data.get("is_lone"))
-        and not _OF_ANOTHER.search(f"{o.data['type']}: {o.data.get('message', '')}")
+        and not _OF_A_CHILD.search(o.data.get("message", ""))
         for o in from_text
     )
     return replace(death, data={**death.data, "said_why": said_why})

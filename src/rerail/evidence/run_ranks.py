@@ -36,7 +36,6 @@ class RankEnd:
     reason: str
     is_echo: bool
     was_terminated: bool
-    has_words: bool  # a crash or an exception of its own says what happened
 
 
 def read_failed_first(run: RecordedRun) -> list[Observation]:
@@ -65,7 +64,6 @@ def read_failed_first(run: RecordedRun) -> list[Observation]:
                 "reason": first.reason,
                 "others": [f"rank {other.rank}" for other in others],
                 "t_seconds": first.t_seconds,
-                "in_its_own_words": first.has_words and not first.is_echo,
             },
         )
     ]
@@ -113,7 +111,6 @@ def rank_ends(run: RecordedRun) -> list[RankEnd]:
                 reason=reason,
                 is_echo=bool(ECHO_WORDS.search(words)),
                 was_terminated=crash is None and process.signal in _ENDED_BY_OTHERS,
-                has_words=crash is not None or bool(words),
             )
         )
     return found

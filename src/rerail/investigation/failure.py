@@ -37,6 +37,10 @@ class Failure:
     summary: str
     run: str
 
+    @property
+    def is_a_hang(self) -> bool:
+        return self.kind == "hang"
+
     def to_json(self) -> dict[str, Any]:
         return vars(self).copy()
 

@@ -251,7 +251,7 @@ class Investigation:
             choice, left = self._standing
             return replace(choice, counted=left)
         # Where passes of a step count, each costs one start and one way to the step.
-        is_at_a_step = posterior.model.kind == "fixed-step"
+        is_at_a_step = posterior.model.is_at_a_step
         overhead = 0.0 if is_at_a_step else posterior.model.operational_time(self.overhead)
         length = posterior.model.operational_time(self.run_length or 0.0) or math.inf
         asked = posterior, len(self.changes), self.confidence, overhead, self._exclusive
@@ -305,7 +305,7 @@ class Investigation:
         model = self._posterior.model
         exposure = model.exposure_for(counted) if math.isfinite(counted) else counted
         # A run that ends by itself before it is clear of the step is told by its ending.
-        if self.run_length is not None and model.kind != "fixed-step":
+        if self.run_length is not None and not model.is_at_a_step:
             exposure = min(exposure, self.run_length)
         if budget is not None:
             exposure = min(exposure, budget)

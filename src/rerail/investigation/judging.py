@@ -118,13 +118,10 @@ class Judge:
         program hang would be taken for one that makes it live.
         """
         failure = self.notebook.failure
-        may_hang = failure is not None and failure.kind == "hang"
-        distance = measure(folder, elapsed, may_hang=may_hang)
-        if (
-            may_hang
-            or self.notebook.unit != "seconds"
-            or self.notebook.profile.busy_share < _BUSY_SHARE
-        ):
+        if failure is not None and failure.is_a_hang:
+            return measure(folder, elapsed, may_hang=True)
+        distance = measure(folder, elapsed)
+        if self.notebook.unit != "seconds" or self.notebook.profile.busy_share < _BUSY_SHARE:
             return distance
         idle = idle_seconds(folder.recent_vitals())
         if idle < _IDLE_SECONDS:

@@ -39,7 +39,7 @@ def narrow(
     exclusive: Sequence[int] = (),
 ) -> Choice | None:
     """The next trial of the search; the arguments are those of `choose_trial`."""
-    if posterior.model.kind == "fixed-step" or not posterior.crashes:
+    if posterior.model.is_at_a_step or not posterior.crashes:
         return None
     standing = stand(posterior, count)
     likely = math.fsum(standing.only)

@@ -102,7 +102,7 @@ class _Outlook:
         self.crashes = posterior.crashes
         # Where it comes at one step, what counts are passes of the step, and the most that any
         # hypothesis has to explain by luck.
-        self.step = posterior.model.step if posterior.model.kind == "fixed-step" else None
+        self.step = posterior.model.step if posterior.model.is_at_a_step else None
         self.missed = max(weighed.misses for weighed in posterior.living)
         self.mean = posterior.mean_time_to_failure()
         # In means, with the starts that each takes: one more crash, and a mean of clean stretch.

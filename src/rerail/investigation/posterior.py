@@ -92,9 +92,10 @@ class Posterior:
         clear of the step: there, to count it is the careful side.
         """
         model = self.model
-        if model.kind != "fixed-step" or ended_itself:
-            return model.kind == "fixed-step"
-        return exposure >= (model.clear_of_the_step if applied else model.past_the_step)
+        if not model.is_at_a_step:
+            return False
+        far = model.clear_of_the_step if applied else model.past_the_step
+        return ended_itself or exposure >= far
 
     def observe(
         self, applied: int, exposure: float, crashed: bool, ended_itself: bool = False
@@ -136,7 +137,7 @@ class Posterior:
         shape = self.crashes
         if not shape:
             logs = [w.log_weight for w in self.living]
-        elif self.model.kind == "fixed-step":
+        elif self.model.is_at_a_step:
             known: dict[float, float] = {}
             for weighed in self.living:
                 if weighed.misses not in known:
@@ -158,7 +159,7 @@ class Posterior:
 
     def has_gone_far_enough(self, applied: int) -> bool:
         """Whether a fixed step can be said to be gone, and not only to come later."""
-        if self.model.kind != "fixed-step":
+        if not self.model.is_at_a_step:
             return True
         # A trial is asked to go a little further than this, as clocks differ by tenths of a second.
         return self.longest[applied] >= BEYOND_THE_STEP * self.model.past_the_step

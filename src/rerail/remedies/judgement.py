@@ -132,7 +132,8 @@ def _can_be_compared(one: Attempt, other: Attempt) -> bool:
     """Whether their places are known well enough to say that they differ."""
     if one.reckoned_step is not None and other.reckoned_step is not None:
         return True
-    return one.checkpoint == other.checkpoint
+    both_print = all(each.death and each.death.printed_step is not None for each in (one, other))
+    return both_print or one.checkpoint == other.checkpoint
 
 
 def _is_same_place(one: Death, other: Death, began_alike: bool, shows_steps: bool) -> bool:

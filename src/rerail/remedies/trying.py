@@ -45,7 +45,7 @@ class Wanted:
 
     @property
     def is_a_hang(self) -> bool:
-        return self.failure is not None and self.failure.kind == "hang"
+        return self.failure is not None and self.failure.is_a_hang
 
 
 @dataclass(frozen=True)

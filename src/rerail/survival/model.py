@@ -49,9 +49,14 @@ class FailureModel:
     offset: float = 0.0  # where in the period it comes
 
     @property
+    def is_at_a_step(self) -> bool:
+        """It has no rate: what counts are passes of its step."""
+        return self.kind == "fixed-step"
+
+    @property
     def is_every_time(self) -> bool:
         """The same step every time, and no run came past it."""
-        return self.kind == "fixed-step" and self.passes_survived == 0
+        return self.is_at_a_step and self.passes_survived == 0
 
     @property
     def past_the_step(self) -> float:
