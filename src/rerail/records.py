@@ -328,3 +328,4 @@ class Evidence:
     observations: list[Observation]
     facts: dict[str, Any] = field(default_factory=dict)
     origin: Literal["run", "logs"] = "logs"
+    incomplete: str = ""  # a sentence on what was not looked at, when the time for it was over

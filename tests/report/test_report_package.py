@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from report_runs import DIAGNOSIS, write_run
 
-from rerail.report import diagnosis_of
+from rerail.diagnosis import answer_on_record as diagnosis_of
 from rerail.report.package import OUTPUT_TAIL_BYTES, pack
 
 ALNUM = string.ascii_letters + string.digits

@@ -26,6 +26,8 @@ class Signature:
     before the message), `tail` (the last lines taken together).
     Signatures of one `group` say the same thing twice: only the heaviest counts in full.
     `unless_through`: not what was raised in such a frame, of a `line` that ends a traceback.
+    `but_not`: a match that begins like this does not count ("CUDNN_STATUS_SUCCESS").
+    `same`, `differ`: these named groups must have matched the same text, or not the same.
     `even_if_resumed`: counts although training went on afterwards.
     """
 
@@ -36,6 +38,9 @@ class Signature:
     group: str = ""
     unless: str = ""
     unless_through: str = ""
+    but_not: str = ""
+    same: tuple[str, ...] = ()
+    differ: tuple[str, ...] = ()
     even_if_resumed: bool = False
     facts: dict[str, str] = field(default_factory=dict)  # fact name -> named group of the pattern
     literals: tuple[str, ...] = ()  # one of these words is in every text that it matches

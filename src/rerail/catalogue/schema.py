@@ -19,6 +19,7 @@ from rerail.catalogue.model import (
     Signature,
     Where,
 )
+from rerail.patterns import linear
 
 FAMILIES = {
     "memory": "Memory and operating-system limits",
@@ -51,8 +52,8 @@ _TOP: dict[str, type | tuple[type, ...]] = {
 }
 _REQUIRED = ("id", "title", "family", "what_happened", "mechanism", "remedy", "matches")
 _SIGNATURE = {
-    *("name", "pattern", "weight", "where", "group", "unless", "unless_through"),
-    *("even_if_resumed", "facts"),
+    *("name", "pattern", "weight", "where", "group", "unless", "unless_through", "but_not"),
+    *("same", "differ", "even_if_resumed", "facts"),
 }
 _SIGN = {"name", "observation", "weight", "when", "group", "even_if_resumed"}
 _EXPERIMENT = {"change", "expect"}
@@ -101,9 +102,9 @@ def _signature_complaints(signatures: list[dict[str, Any]]) -> list[str]:
         seen.add(signature.get("name", ""))
         if signature.get("where", "line") not in get_args(Where):
             found.append(f"{here}: where = {signature['where']}")
-        for key in ("pattern", "unless", "unless_through"):
+        for key in ("pattern", "unless", "unless_through", "but_not"):
             try:
-                re.compile(spaced(signature.get(key, "")))
+                linear(spaced(signature.get(key, ""))).compile()
             except re.error as error:
                 found.append(f"{here}: {key}: {error}")
     return found
@@ -134,7 +135,7 @@ def cause_from(table: dict[str, Any]) -> Cause:
         is_residual=table.get("is_residual", False),
         outranks=tuple(table.get("outranks", ())),
         signatures=tuple(
-            Signature(**{**entry, "literals": tuple(entry.get("literals", ()))})
+            Signature(**{key: _frozen(value) for key, value in entry.items()})
             for entry in table.get("signature", ())
         ),
         signs=tuple(Sign(**entry) for entry in table.get("sign", ())),
@@ -156,6 +157,10 @@ def cause_from(table: dict[str, Any]) -> Cause:
         near_misses=tuple(entry.strip("\n") for entry in table.get("near_misses", ())),
         references=tuple(table.get("references", ())),
     )
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 def comparison(condition: object) -> tuple[str, str] | None:

@@ -1,26 +1,51 @@
 """From a recorded run to what a person reads, and to the contract's document.
 
 In: the folder of a run that has ended. Out: the diagnosis, kept in the folder as `diagnosis.json`
-and shown on standard error.
+and shown on standard error. Promises: the command's own ending waits at most MOST_SECONDS for it.
+The diagnosis keeps to a deadline of its own; this is the net below it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from rerail.store import RunFolder, Store, layout
+from rerail.store import RunFolder, Store
 from rerail.store.codec import dumps
+
+MOST_SECONDS = 10.0
+
+
+class AnswerOverdue(BaseException):
+    """The answer took too long. Not an Exception: nobody on the way may take it for theirs."""
+
+
+@contextlib.contextmanager
+def at_most(seconds: float = MOST_SECONDS) -> Iterator[None]:
+    """Raise AnswerOverdue in the block when the time is over. For the main thread of `run`."""
+
+    def over(*_: object) -> NoReturn:
+        raise AnswerOverdue
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def explain_recording(path: Path, store: Store, *, shows: bool) -> bytes:
     """Diagnose one run, show it if asked to; the JSON document with its newline."""
-    from rerail.report import diagnosis_of
+    from rerail.diagnosis import explain_run
 
     folder = RunFolder(path)
-    document = diagnosis_of(folder, store.history(folder.info()))
-    layout.keep_diagnosis(path, dumps(document, indent=1))
+    document = explain_run(folder, store.history(folder.info()), keeps=True).to_json()
     if shows:
         _show(document)
     return dumps({**document, "run": path.name}).encode() + b"\n"

@@ -5,7 +5,6 @@ Ends with 0 when no cause was found, 1 when one was, 2 when something could not 
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,39 +93,26 @@ def _is_log_folder(path: Path) -> bool:
 
 
 def _from_stream() -> Diagnosis:
-    from rerail.diagnosis import diagnose
-    from rerail.evidence import collect_stream
+    from rerail.diagnosis import explain_stream
 
-    return diagnose(collect_stream(sys.stdin.buffer, "standard input"))
+    return explain_stream(sys.stdin.buffer, "standard input")
 
 
 def _from_files(paths: list[Path]) -> Diagnosis:
-    from rerail.diagnosis import diagnose
-    from rerail.evidence import collect_logs
+    from rerail.diagnosis import explain_logs
 
     files: list[Path] = []
     for path in paths:
         files += sorted(p for p in path.iterdir() if p.is_file()) if path.is_dir() else [path]
     if not files:
         raise UnreadableInput(f"{paths[0]} holds no files.", "Name a log file or a run.")
-    return diagnose(collect_logs(files))
+    return explain_logs(files)
 
 
 def _from_run(folder: RunFolder, store: Store) -> dict[str, Any]:
-    """Explained anew each time: the catalogue may have learnt since the run was recorded."""
-    from rerail.diagnosis import diagnose
-    from rerail.evidence.run_collect import collect_run
-    from rerail.store import layout
-    from rerail.store.codec import dumps
+    from rerail.diagnosis import explain_run
 
-    info = folder.info()
-    evidence = collect_run(folder, store.history(info))
-    document = diagnose(evidence, command=info.command).to_json()
-    if not folder.is_live():
-        with contextlib.suppress(OSError):  # a copy on a read-only disk can be explained too
-            path = Path(folder.path) / layout.DIAGNOSIS
-            layout.replace_file(path, dumps(document, indent=1).encode() + b"\n")
-    return document
+    return explain_run(folder, store.history(folder.info()), keeps=True).to_json()
 
 
 def _show(document: dict[str, Any]) -> None:

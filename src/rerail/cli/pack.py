@@ -30,12 +30,12 @@ def command(run: str, target: Path | None, dry_run: bool, home: Path | None, as_
 
     RUN is an id, a unique prefix of one, a run folder, or `last`.
     """
-    from rerail.report import diagnosis_of
+    from rerail.diagnosis import answer_on_record
     from rerail.report.package import pack
 
     store = store_to_read(home)
     folder = store.resolve(run)
-    package = pack(folder, diagnosis_of(folder, store.history(folder.info())))
+    package = pack(folder, answer_on_record(folder, store.history(folder.info())))
     path = target or Path(f"rerail-{folder.id}.zip")
     size = None if dry_run else package.write(path)
     if as_json:

@@ -170,17 +170,22 @@ def _tell(
     recording: Recording, store: Store, *, is_quiet: bool, explains: bool, json_to: int | None
 ) -> None:
     """Say how it ended and why. A failure in here must not change how we end."""
+    from rerail.cli._explaining import AnswerOverdue, at_most, explain_recording
+
     try:
         if json_to is not None or (explains and recording.deserves_explanation):
-            from rerail.cli._explaining import explain_recording
-
             shows = not is_quiet and explains and recording.deserves_explanation
-            document = explain_recording(recording.folder, store, shows=shows)
+            with at_most():
+                document = explain_recording(recording.folder, store, shows=shows)
             if json_to is not None:
                 os.write(json_to, document)
         for what, why in recording.missing:
             if not is_quiet:
                 _say(f"the record lacks {what}: {why}")
+    except AnswerOverdue:
+        if not is_quiet:
+            _say(recording.outcome.summary)
+            _say(f"there is no answer yet; ask again: rerail explain {recording.folder.name}")
     except Exception as error:
         if not is_quiet:
             _say(f"{recording.outcome.summary}")

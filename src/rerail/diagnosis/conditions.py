@@ -7,10 +7,18 @@ A field that was not observed meets nothing but "absent", "!=" and "!~".
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
+from rerail.patterns import LinearPattern, linear
+
 _COMPARISON = re.compile(r"(>=|<=|!=|!~|>|<|~)\s*(.*)", re.DOTALL)
+
+
+@functools.cache
+def _searched(pattern: str) -> LinearPattern:
+    return linear(pattern)
 
 
 def meets(data: dict[str, Any], when: dict[str, Any]) -> bool:
@@ -32,7 +40,7 @@ def _holds(value: Any, condition: Any) -> bool:
 def _compares(value: Any, operator: str, operand: str) -> bool:
     if operator in ("~", "!~"):
         text = " ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value or "")
-        return (re.search(operand, text) is not None) == (operator == "~")
+        return (_searched(operand).search(text) is not None) == (operator == "~")
     if operator == "!=":
         return str(value) != operand
     if value is None or isinstance(value, (list, dict)):

@@ -31,6 +31,7 @@ def diagnose(
         facts=_facts(evidence),
         next_step=next_step(candidates, command),
         observations=tuple(evidence.observations),
+        incomplete=evidence.incomplete,
     )
 
 

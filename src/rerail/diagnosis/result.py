@@ -32,6 +32,7 @@ class Diagnosis:
     facts: dict[str, Any] = field(default_factory=dict)
     next_step: NextStep | None = None
     observations: tuple[Observation, ...] = ()  # all of them, for reports; not in the JSON
+    incomplete: str = ""  # what was not looked at, when the time for the answer was over
 
     @property
     def leading(self) -> Candidate | None:
@@ -51,6 +52,8 @@ class Diagnosis:
             "causes": [_candidate(candidate) for candidate in self.candidates],
             "facts": self.facts,
         }
+        if self.incomplete:
+            document["incomplete"] = self.incomplete
         if self.next_step:
             document["next"] = {"text": self.next_step.text}
             if self.next_step.command:

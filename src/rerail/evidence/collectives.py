@@ -7,13 +7,13 @@ different things under the same number will wait for ever.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rerail.evidence.lines import Line
+from rerail.patterns import linear
 
-_WORK = re.compile(
+_WORK = linear(
     r"\[(?:PG[^\]]*?)?Rank (?P<rank>\d+)\].{0,80}WorkNCCL\(SeqNum=(?P<number>\d+), "
     r"OpType=(?P<operation>\w+)(?:, NumelIn=(?P<elements>\d+))?"
 )

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rerail.evidence.lines import Line
+from rerail.patterns import LinearPattern, linear
 
 SIGNALS = {
     1: "SIGHUP",
@@ -71,8 +72,8 @@ class ExitLine:
     dumped_core: bool = False
 
 
-def _of(by: str, pattern: str) -> tuple[str, re.Pattern[str]]:
-    return by, re.compile(pattern, re.IGNORECASE)
+def _of(by: str, pattern: str) -> tuple[str, LinearPattern]:
+    return by, linear(pattern, re.IGNORECASE)
 
 
 # Groups: word (a signal in words), sig (SIGNAME), num (a signal's number), code (an exit code).
@@ -86,7 +87,7 @@ _FORMS = [
         r"(?P<core>\s*\(core dumped\))?(?:\s|$)",
     ),
     _of(
-        "shell", rf"(?:zsh|bash|sh|-?\w*sh): (?:line \d+: )?(?:\d+ )?(?P<word>{_WORD})\b(?=\s|:|$)"
+        "shell", rf"(?:zsh|bash|sh|-?\w*sh): (?:line \d+: )?(?:\d+ )?(?P<word>{_WORD})\b(?:\s|:|$)"
     ),
     _of(
         "shell",
@@ -149,10 +150,10 @@ _WORTH = (
     *("signal", "kill", "terminat", "segm", "segf", "abort", "bus error", "illegal", "floating"),
     *("hangup", "interrupt", "trap", "exit", "rc", "status", "died", "fatal", "exc_", "sig"),
 )
-_RANK = re.compile(r"(?:local_rank|rank)\s*[:=]?\s*(\d+)", re.IGNORECASE)
+_RANK = linear(r"(?:local_rank|rank)\s*[:=]?\s*(\d+)", re.IGNORECASE)
 # torchrun's report: who failed first, and apart from it those that it then told to end.
 _FOLLOWERS = "Failures:"
-_OTHER_PART = re.compile(r"Root Cause|[=*]{10,}\s*$")
+_OTHER_PART = linear(r"Root Cause|[=*]{10,}\s*$")
 
 
 def find_exits(lines: Iterable[Line]) -> list[ExitLine]:
@@ -189,7 +190,7 @@ def read_exit(line: Line) -> ExitLine | None:
     return None
 
 
-def _shell(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+def _shell(pattern: LinearPattern, text: str) -> re.Match[str] | None:
     return pattern.match(text) if "word" in pattern.groupindex else pattern.search(text)
 
 

@@ -11,29 +11,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rerail.evidence.lines import Line
+from rerail.patterns import linear
 
-_OOM_KILL = re.compile(
+_OOM_KILL = linear(
     r"(?P<cgroup>Memory cgroup )?[Oo]ut of memory: (?:Killed|Kill) process (?P<pid>\d+),?"
     r" \((?P<name>[^)]*)\)"
     r"(?:.*?anon-rss:(?P<rss_kib>\d+)kB)?"
 )
-_OOM_OTHER = re.compile(
+_OOM_OTHER = linear(
     r"(?P<name>[\w.-]+) invoked oom-killer|oom-kill:constraint=(?P<constraint>\w+)"
     r"|oom_reaper: reaped process (?P<pid>\d+) \((?P<reaped>[^)]*)\)"
     r"|Task in \S+ killed as a result of limit of (?P<limit>\S+)"
     r"|memory: usage (?P<usage_kib>\d+)kB, limit (?P<limit_kib>\d+)kB"
 )
-_SEGFAULT = re.compile(
+_SEGFAULT = linear(
     r"(?P<name>[^\s\[]+)\[(?P<pid>\d+)\]:? segfault at (?P<address>[0-9a-f]+) ip (?P<ip>[0-9a-f]+)"
     r" sp (?P<sp>[0-9a-f]+) error (?P<error>\d+)(?: in (?P<library>[^\s\[]+)\[)?"
 )
-_TRAP = re.compile(
+_TRAP = linear(
     r"(?:traps: )?(?P<name>[^\s\[]+)\[(?P<pid>\d+)\](?: trap|:?) "
     r"(?P<trap>invalid opcode|divide error"
     r"|general protection(?: fault)?|stack segment|int3|bounds)(?: fault)? ip:(?P<ip>[0-9a-f]+)"
     r"(?:.* in (?P<library>[^\s\[]+)\[)?"
 )
-_XID = re.compile(r"NVRM: Xid \((?P<device>[^)]*)\): (?P<xid>\d+)(?:, (?P<rest>.*))?")
+_XID = linear(r"NVRM: Xid \((?P<device>[^)]*)\): (?P<xid>\d+)(?:, (?P<rest>.*))?")
 
 
 @dataclass(frozen=True)

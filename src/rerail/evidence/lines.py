@@ -9,10 +9,13 @@ of one number.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
+
+from rerail.patterns import ShortPattern, linear, short
 
 LONGEST_LINE = 20_000  # characters kept of one line: the head and the tail
 _MOST_SEGMENTS = 64  # redraws of a progress bar kept of one line
@@ -35,34 +38,40 @@ class Line:
 _ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 # A message that was printed right behind a progress bar: "... 25.43s/it]Traceback (most ...".
-_BEHIND_BAR = re.compile(
-    r"(?<=[\]s])(?=(?:\[rank\d+\]:|\[E |\[INFO\||Traceback \(most recent|[A-Z]\w+Error: |OMP: ))"
+_BEHIND_BAR = linear(
+    r"[\]s](\[rank\d+\]:|\[E |\[INFO\||Traceback \(most recent|[A-Z]\w+Error: |OMP: )"
 )
 
-_DATE = r"\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d+)?(?: ?(?:Z|[+-]\d\d:?\d\d))?"
+PREFIX_CHARS = 240  # a launcher's prefix is shorter
+_DATE = r"\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: ?(?:Z|[+-]\d\d:?\d\d))?"
+
+
+def _prefix(pattern: str) -> ShortPattern:
+    return short(pattern, PREFIX_CHARS)
+
+
 _PREFIXES = [
-    ("stamp", re.compile(rf"[\[(<]?(?P<stamp>{_DATE})[\])>]?(?:[:|,]|\s-)?\s*")),
-    ("time", re.compile(r"\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s+")),
-    ("rank", re.compile(r"\[(?:rank|Rank|RANK|local_rank)[ =:]?(?P<rank>\d+)\]:?\s?")),
-    ("rank", re.compile(r"\[(?P<rank>\d+)\]:\s?")),
-    ("rank", re.compile(r"\[\d+,(?P<rank>\d+)\]<std(?:err|out)>:?\s?")),
-    ("rank", re.compile(r"(?:trainer|default)/?(?P<rank0>\d*)\s?\[(?P<rank>\d+)\]:\s?")),
-    (
-        "rank",
-        re.compile(r"(?P<rank>\d{1,4}): (?=Traceback|  File |\[|[A-Z]\w+(?:Error|Exception))"),
-    ),
-    ("pid", re.compile(r"\((?:[\w.() -]+ )?pid=(?P<pid>\d+)(?:, ip=[\d.]+)?\)\s?")),
-    ("pid", re.compile(r"\[\d+\]\s(?=\[rank\d)")),
-    ("container", re.compile(r"std(?:err|out) [FP] ")),
-    ("container", re.compile(r"[\w.-]+\s*\| (?=\S|\s{2})")),
-    ("pytest", re.compile(r"E {3,}(?=\S)")),
-    ("quote", re.compile(r"> (?=\S|\s+File )")),
+    ("stamp", _prefix(rf"[\[(<]?(?P<stamp>{_DATE})[\])>]?(?:[:|,]|\s-)?\s*")),
+    ("time", _prefix(r"\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s+")),
+    ("rank", _prefix(r"\[(?:rank|Rank|RANK|local_rank)[ =:]?(?P<rank>\d{1,9})\]:?\s?")),
+    ("rank", _prefix(r"\[(?P<rank>\d{1,9})\]:\s?")),
+    ("rank", _prefix(r"\[\d+,(?P<rank>\d{1,9})\]<std(?:err|out)>:?\s?")),
+    ("rank", _prefix(r"(?:trainer|default)/?(?P<rank0>\d*)\s?\[(?P<rank>\d{1,9})\]:\s?")),
+    ("rank", _prefix(r"(?P<rank>\d{1,4}): (?=Traceback|  File |\[|[A-Z]\w+(?:Error|Exception))")),
+    ("pid", _prefix(r"\((?:[\w.() -]{1,80} )?pid=(?P<pid>\d+)(?:, ip=[\d.]+)?\)\s?")),
+    ("pid", _prefix(r"\[\d+\]\s(?=\[rank\d)")),
+    ("container", _prefix(r"std(?:err|out) [FP] ")),
+    ("container", _prefix(r"[\w.-]+\s*\| (?=\S|\s{2})")),
+    ("pytest", _prefix(r"E {3,}(?=\S)")),
+    ("quote", _prefix(r"> (?=\S|\s+File )")),
 ]
-_HOST = re.compile(
-    r"[\w.-]*\d[\w.-]*: (?=Traceback \(most|  File \"|\w[\w.]*(?:Error|Exception)\b)"
+_HOST = _prefix(
+    r"[\w.-]{0,60}\d[\w.-]{0,60}: (?=Traceback \(most|  File \"|\w[\w.]*(?:Error|Exception)\b)"
 )
-_MAYBE_PREFIX = re.compile(r"[\[(<\d>E]|std|trainer|default|[\w.-]+\s*\||[\w.-]*\d[\w.-]*: ")
-_IN_TEXT_RANK = re.compile(r"\[(?:PG[^\]]*)?Rank (?P<rank>\d+)\]|\brank: (?P<rank1>\d+)\]")
+_MAYBE_PREFIX = _prefix(r"[\[(<\d>E]|std|trainer|default|[\w.-]+\s*\||[\w.-]{0,60}\d[\w.-]{0,60}: ")
+_IN_TEXT_RANK = _prefix(r"\[(?:PG[^\]]*)?Rank (?P<rank>\d{1,9})\]|\brank: (?P<rank1>\d{1,9})\]")
+_FRACTION = linear(r"(.*\.)(\d+)(.*)")
+_ZONE = linear(r"(.*[+-]\d\d)(\d\d)")
 
 
 def clean(text: str) -> str:
@@ -78,9 +87,9 @@ def parse_stamp(text: str) -> float | None:
     """Seconds since the epoch of a time stamp; one without a zone is taken as UTC."""
     text = text.replace("/", "-").replace("_", "T", 1).replace(",", ".").replace(" ", "T", 1)
     text = text.replace("Z", "+00:00").replace(" ", "")
-    if found := re.fullmatch(r"(.*\.)(\d+)(.*)", text):
+    if found := _FRACTION.fullmatch(text):
         text = found.group(1) + (found.group(2) + "000000")[:6] + found.group(3)
-    if found := re.fullmatch(r"(.*[+-]\d\d)(\d\d)", text):
+    if found := _ZONE.fullmatch(text):
         text = f"{found.group(1)}:{found.group(2)}"
     try:
         moment = datetime.fromisoformat(text)
@@ -114,7 +123,7 @@ def split_prefix(text: str) -> tuple[str, str, str]:
                 stream = stream or text[: found.end() - 2]
                 text = text[found.end() :]
             break
-    if not stream and (found := _IN_TEXT_RANK.search(text, 0, 240)):
+    if not stream and (found := _IN_TEXT_RANK.search(text)):
         stream = f"rank {int(found.group('rank') or found.group('rank1'))}"
     return text, stream, stamp
 
@@ -136,5 +145,10 @@ def _segments(raw: str) -> list[str]:
         if len(segments) > _MOST_SEGMENTS:
             segments = segments[: _MOST_SEGMENTS // 2] + segments[-_MOST_SEGMENTS // 2 :]
     if "s]" in raw or "it]" in raw or "[?" in raw or "ETA" in raw or "%|" in raw:
-        segments = [part for whole in segments for part in _BEHIND_BAR.split(whole)]
+        segments = [part for whole in segments for part in _cut_behind_bars(whole)]
     return segments or [""]
+
+
+def _cut_behind_bars(text: str) -> list[str]:
+    cuts = [0, *(found.start(1) for found in _BEHIND_BAR.finditer(text)), len(text)]
+    return [text[start:end] for start, end in itertools.pairwise(cuts)]

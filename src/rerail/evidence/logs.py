@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from rerail.catalogue import Catalogue, load_catalogue
+from rerail.deadline import Deadline, no_deadline
 from rerail.evidence.collectives import find_disagreements
 from rerail.evidence.exits import ExitLine, find_exits
 from rerail.evidence.kernel_lines import find_kernel_lines
@@ -40,6 +41,7 @@ from rerail.evidence.resumption import Resumption
 from rerail.evidence.scan import Excerpt, excerpt_of, read_excerpt
 from rerail.evidence.signatures import SignatureMatch, match_signatures
 from rerail.evidence.tracebacks import TracebackText, find_tracebacks
+from rerail.patterns import linear
 from rerail.records import Evidence, Observation, Outcome
 
 TELLING = 3.5  # weight from which a signature's words are searched for all over a large log
@@ -49,7 +51,7 @@ MANY_SHARE = 8  # of many files, each is read by an eighth of what one alone wou
 SHOWN = 320  # characters of a line that an observation quotes
 _KEPT_OF_SIGNATURE = 3
 _KEPT_EXITS = 24
-_RANK_IN_NAME = re.compile(r"(?:rank|worker|node|task|proc|gpu|local)[-_.]?(\d+)", re.IGNORECASE)
+_RANK_IN_NAME = linear(r"(?:rank|worker|node|task|proc|gpu|local)[-_.]?(\d+)", re.IGNORECASE)
 
 
 @dataclass
@@ -76,28 +78,35 @@ def search_words(catalogue: Catalogue) -> list[str]:
     return sorted(words)
 
 
-def collect_logs(paths: Sequence[Path]) -> Evidence:
+def collect_logs(paths: Sequence[Path], deadline: Deadline | None = None) -> Evidence:
     """The files together, as ranks or nodes of one job."""
+    deadline = deadline or no_deadline()
     catalogue = load_catalogue()
     words = search_words(catalogue)
-    texts = []
+    texts: list[TextEvidence] = []
+    share = 1 if len(paths) <= FEW_FILES else MANY_SHARE
     for at, path in enumerate(paths):
-        excerpt = read_excerpt(path, words, share=1 if len(paths) <= FEW_FILES else MANY_SHARE)
+        if texts and deadline.skips(f"{path.name} and the files after it"):
+            break
+        excerpt = read_excerpt(path, words, share, deadline)
         label = "output" if len(paths) == 1 else path.name
         who = "" if len(paths) == 1 else _who(path)
-        texts.append(_observe(_lines(excerpt, at), catalogue, label, who))
-    return _together(texts)
+        texts.append(_observe(_lines(excerpt, at), catalogue, label, who, deadline))
+    return replace(_together(texts), incomplete=deadline.sentence)
 
 
 def collect_stream(stream: BinaryIO, name: str) -> Evidence:
     catalogue = load_catalogue()
     excerpt = excerpt_of(stream, name, search_words(catalogue))
-    return _together([_observe(_lines(excerpt, 0), catalogue, "output", "")])
+    return _together([_observe(_lines(excerpt, 0), catalogue, "output", "", no_deadline())])
 
 
-def observe_text(numbered: Iterable[tuple[int, str]]) -> TextEvidence:
+def observe_text(
+    numbered: Iterable[tuple[int, str]], deadline: Deadline | None = None
+) -> TextEvidence:
     """The same for lines in hand, such as a run's output: (line number, text without newline)."""
-    return _observe(list(to_lines(numbered)), load_catalogue(), "output", "")
+    lines = list(to_lines(numbered))
+    return _observe(lines, load_catalogue(), "output", "", deadline or no_deadline())
 
 
 def _lines(excerpt: Excerpt, file: int) -> list[Line]:
@@ -130,20 +139,23 @@ def _together(texts: list[TextEvidence]) -> Evidence:
     return Evidence(worst or texts[0].outcome, observations, facts, "logs")
 
 
-def _observe(lines: list[Line], catalogue: Catalogue, label: str, who: str) -> TextEvidence:
+def _observe(
+    lines: list[Line], catalogue: Catalogue, label: str, who: str, deadline: Deadline
+) -> TextEvidence:
     tracebacks = find_tracebacks(lines)
     points = find_progress(lines)
     finishes = find_finish(lines)
     exits = find_exits(lines)
     resumption = Resumption(points, finishes)
-    matches = match_signatures(catalogue, lines, tracebacks)
+    matches = match_signatures(catalogue, lines, tracebacks, deadline)
     reader = _Reader(label, who, resumption)
     reader.matches(matches)
     reader.tracebacks(tracebacks)
     reader.exits(exits)
-    reader.native(lines)
-    reader.memory(lines)
     reader.progress(points, finishes)
+    if not deadline.skips(f"native stacks and memory in {label}"):
+        reader.native(lines)
+        reader.memory(lines)
     reader.ranks(lines)
     found = reader.found
     found.outcome = outcome_of(exits, tracebacks, bool(finishes), resumption)
@@ -240,8 +252,9 @@ class _Reader:
         if found.type in ECHO_TYPES:
             return True
         causes: set[str] = set()
-        for line in range(found.first_line, found.last_line + 1):
-            causes |= self._causes_at.get(line, set())
+        for line, named in self._causes_at.items():
+            if found.first_line <= line <= found.last_line:
+                causes |= named
         return causes <= ECHO_CAUSES and bool(causes or SAYS_GONE.fullmatch(found.type))
 
     def exits(self, exits: Sequence[ExitLine]) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rerail.evidence.lines import Line
+from rerail.patterns import linear
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = r"([\d.]+)\s*([KMGT]?)i?B\b"
@@ -51,20 +52,18 @@ class GpuShortage:
         return is_large and free < self.requested_bytes <= self.idle_bytes + free
 
 
-_SHORTAGE = re.compile(
-    r"(?P<backend>CUDA|HIP|MPS|XPU|NPU)(?: backend)? out of memory", re.IGNORECASE
-)
+_SHORTAGE = linear(r"(?P<backend>CUDA|HIP|MPS|XPU|NPU)(?: backend)? out of memory", re.IGNORECASE)
 _PARTS = {
-    "requested_bytes": re.compile(rf"[Tt]ried to allocate {_SIZE}"),
-    "total_bytes": re.compile(
+    "requested_bytes": linear(rf"[Tt]ried to allocate {_SIZE}"),
+    "total_bytes": linear(
         rf"total capacity of {_SIZE}|{_SIZE} total capacity|max allowed: {_SIZE}"
     ),
-    "free_bytes": re.compile(rf"of which {_SIZE} is free|{_SIZE} free"),
-    "allocated_bytes": re.compile(
+    "free_bytes": linear(rf"of which {_SIZE} is free|{_SIZE} free"),
+    "allocated_bytes": linear(
         rf"{_SIZE} is allocated by PyTorch|{_SIZE} already allocated|MPS allocated: {_SIZE}"
     ),
-    "idle_bytes": re.compile(rf"{_SIZE} is reserved by PyTorch but unallocated|{_SIZE} cached"),
-    "reserved_bytes": re.compile(rf"{_SIZE} reserved in total"),
+    "idle_bytes": linear(rf"{_SIZE} is reserved by PyTorch but unallocated|{_SIZE} cached"),
+    "reserved_bytes": linear(rf"{_SIZE} reserved in total"),
 }
 
 
@@ -102,25 +101,25 @@ class PrintedGrowth:
     unit: str
 
 
-# A label with a number behind it; the unit may be missing where the label says memory.
-_QUANTITY = re.compile(
+# A label (group 1) with a number (group 2) behind it; the unit may be missing where the label
+# says memory.
+_QUANTITY = linear(
     r"(?P<label>[A-Za-z_][\w ]{0,40}?)\s*(?:\([^)]*\))?\s*[:=]?\s*"
-    r"(?P<number>\d[\d,]*(?:\.\d+)?)\s*(?P<unit>[KMGT]i?B\b|%|bytes\b|[KMG](?![\w/]))?",
+    r"(?P<number>\d[\d,]*(?:\.\d+)?)\s*"
+    r"(?:(?P<unit>[KMGT]i?B\b|%|bytes\b)|(?P<letter>[KMG])(?:[^\w/]|$))?",
     re.IGNORECASE,
 )
-_ABOUT_MEMORY = re.compile(
+_ABOUT_MEMORY = linear(
     r"\b(?:\w*memory\w*|mem|\w*rss|ram|vms|uss|pss|heap|resident|usage|svmem|virtual_memory)\b",
     re.I,
 )
 _MEMORY_WORDS = ("mem", "rss", "ram", "vms", "uss", "pss", "heap", "resident", "usage")
-_FALLING = re.compile(r"available|free\b", re.IGNORECASE)
-_STILL = re.compile(r"\btotal\b|limit|capacity|peak", re.IGNORECASE)
-_DEVICE = re.compile(
-    r"gpu|cuda|device|vram|hbm|mps|disk|swap|cache hit|bandwidth"
-    r"|\bmem(?:ory)?: ?\d{3,5}\b(?!\s*[kmg])",
-    re.IGNORECASE,
-)
-_DIGITS = re.compile(r"[-+]?\d[\d,.]*")
+_FALLING = linear(r"available|free\b", re.IGNORECASE)
+_STILL = linear(r"\btotal\b|limit|capacity|peak", re.IGNORECASE)
+_DEVICE = linear(r"gpu|cuda|device|vram|hbm|mps|disk|swap|cache hit|bandwidth", re.IGNORECASE)
+# "mem: 2345" without a unit is how a training log prints the GPU's megabytes.
+_BARE_NUMBER = linear(r"\bmem(?:ory)?: ?\d{3,5}\b\s*(?P<unit>[kmg]?)", re.IGNORECASE)
+_DIGITS = linear(r"[-+]?\d[\d,.]*")
 _MOST_SERIES = 400
 
 
@@ -131,23 +130,34 @@ def find_printed_growth(lines: Sequence[Line]) -> list[PrintedGrowth]:
             continue
         if not _ABOUT_MEMORY.search(line.text):
             continue
-        if _DEVICE.search(line.text) or len(series) > _MOST_SERIES:
+        if _is_of_a_device(line.text) or len(series) > _MOST_SERIES:
             continue
         for match in _QUANTITY.finditer(line.text):
             if _STILL.search(match.group("label")):
                 continue
-            if not match.group("unit") and not _ABOUT_MEMORY.search(match.group("label")):
+            if not _unit(match) and not _ABOUT_MEMORY.search(match.group("label")):
                 continue
             value = _value(match)
-            template = _DIGITS.sub("0", line.text[: match.start("number")])[-80:]
+            template = _DIGITS.sub("0", line.text[: match.start(2)])[-80:]
             if _FALLING.search(match.group("label")):
                 value = -value
             series[template].append((line, value))
     return [growth for points in series.values() if (growth := _growth(points))]
 
 
+def _is_of_a_device(text: str) -> bool:
+    if _DEVICE.search(text):
+        return True
+    bare = _BARE_NUMBER.search(text)
+    return bare is not None and not bare.group("unit")
+
+
+def _unit(match: re.Match[str]) -> str:
+    return (match.group("unit") or match.group("letter") or "").lower()
+
+
 def _value(match: re.Match[str]) -> float:
-    unit = (match.group("unit") or "").lower()
+    unit = _unit(match)
     value = float(match.group("number").replace(",", ""))
     return value if unit in ("", "%", "bytes") else value * _UNITS[unit[0]]
 

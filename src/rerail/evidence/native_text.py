@@ -7,34 +7,34 @@ Also the dumps of faulthandler and py-spy, which give Python frames instead.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rerail.evidence.lines import Line
+from rerail.patterns import linear
 
-_GDB = re.compile(
+_GDB = linear(
     r"\s*#(?P<n>\d+)\s+(?:0x[0-9a-f]+ (?:in )?)?(?P<function>[^\s(]+(?: \([^)]*\))?[^\s(]*)?.*?"
     r"(?:(?:\bfrom |\bat |\()(?P<library>[^\s()+:]+\.(?:so[\d.]*|dylib|dll))|$)"
 )
-_FROM = re.compile(r"\s+from (?P<library>\S+\.(?:so[\d.]*|dylib))")
-_LLDB = re.compile(
+_FROM = linear(r"\s+from (?P<library>\S+\.(?:so[\d.]*|dylib))")
+_LLDB = linear(
     r"\s*(?:\* )?(?:frame )?#(?P<n>\d+):? +(?:0x[0-9a-f]+ )?(?P<library>[\w.+-]+)`"
     r"(?P<function>[^\n]+?)(?: \+ \d+)?$"
 )
-_GLIBC = re.compile(
+_GLIBC = linear(
     r"(?P<library>/?[^\s(]+)\((?P<function>[^)+]*)(?:\+0x[0-9a-f]+)?\) ?\[0x[0-9a-f]+\]"
 )
-_APPLE = re.compile(
+_APPLE = linear(
     r"(?P<n>\d+)\s+(?P<library>[\w.+-]+)\s+0x[0-9a-f]{8,} (?P<function>\S.*?)(?: \+ \d+)?$"
 )
-_FRAME_NUMBER = re.compile(r"\s*(?:\* )?(?:frame )?#(\d+)")
-_FAULTHANDLER = re.compile(r"(?:Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\)")
-_PY_FRAME = re.compile(r"\s+File \"(?P<file>[^\"]+)\", line (?P<line>\d+),? in (?P<function>\S+)")
-_FATAL = re.compile(r"Fatal Python error: (?P<fatal>.+)|Windows fatal exception: (?P<windows>.+)")
-_PYSPY = re.compile(r"Thread .*\((?:idle|active|active\+gil)\)|Thread \((?:idle|active)[^)]*\)")
-_PYSPY_FRAME = re.compile(r"\s+(?P<function>[\w<>.]+) \((?P<file>[^()]+):(?P<line>\d+)\)")
+_FRAME_NUMBER = linear(r"\s*(?:\* )?(?:frame )?#(\d+)")
+_FAULTHANDLER = linear(r"(?:Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\)")
+_PY_FRAME = linear(r"\s+File \"(?P<file>[^\"]+)\", line (?P<line>\d+),? in (?P<function>\S+)")
+_FATAL = linear(r"Fatal Python error: (?P<fatal>.+)|Windows fatal exception: (?P<windows>.+)")
+_PYSPY = linear(r"Thread .*\((?:idle|active|active\+gil)\)|Thread \((?:idle|active)[^)]*\)")
+_PYSPY_FRAME = linear(r"\s+(?P<function>[\w<>.]+) \((?P<file>[^()]+):(?P<line>\d+)\)")
 REPEATS = 25  # the same function this often in what was pasted: a recursion
 DEEP = 400  # a frame of this number: a recursion, however little of it was pasted
 
@@ -64,7 +64,7 @@ class NativeStack:
         return bool(counts) and counts.most_common(1)[0][1] >= REPEATS
 
 
-_PLUMBING = re.compile(
+_PLUMBING = linear(
     r"(?:libc|libpthread|ld-linux\S*|libsystem_\w+|libm|libdl|linux-vdso|libstdc\+\+|libc\+\+abi)\b|python[\d.]*$|libpython"
 )
 

@@ -13,48 +13,49 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from rerail.evidence.lines import Line
+from rerail.patterns import linear
 
 LINES_READ = 2000  # at a time, from the end
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+|nan|inf(?:inity)?)"
-_STEP = re.compile(
-    r"(?<![\w/])(?:global[_ ]?step|steps?|iter(?:ation)?s?|batch(?:es)?|it|i)\b\"?'?"
-    r"[\s:=#\[(]*(\d+)(?:\s*(?:/|of)\s*(\d+))?(?![\d.]*\s*(?:[kKMGT]i?B\b|%))",
+_STEP = linear(
+    r"(?:^|[^\w/])(?:global[_ ]?step|steps?|iter(?:ation)?s?|batch(?:es)?|it|i)\b\"?'?"
+    r"[\s:=#\[(]*(\d+)(?:\s*(?:/|of)\s*(\d+))?",
     re.IGNORECASE,
 )
-_EPOCH = re.compile(
-    r"(?<![\w_])epochs?\"?'?[\s:=#\[(]*(\d+(?:\.\d+)?)(?:\s*/\s*(\d+))?", re.IGNORECASE
-)
-_BAR = re.compile(
+_SIZE_OR_SHARE = linear(r"[\d.]*\s*(?:[KMGT]i?B\b|%)", re.IGNORECASE)  # "step 12 MB" is no step
+_EPOCH = linear(r"(?:^|\W)epochs?\"?'?[\s:=#\[(]*(\d+(?:\.\d+)?)(?:\s*/\s*(\d+))?", re.IGNORECASE)
+_BAR = linear(
     r"(?P<a>\d+)/(?P<of_a>\d+) ?(?:\[\d+:\d\d|\[[=>.]{5,}\]|\S{0,3} ?\d+:\d\d:\d\d)"
     r"|[━╸╺]+\s+(?P<b>\d+)/(?P<of_b>\d+)|\]\[\s*(?P<c>\d+)/(?P<of_c>\d+)\]"
 )
-_LOSS = re.compile(
-    r"(?<![A-Za-z])"
+_LOSS = linear(
+    r"(?:^|[^A-Za-z])"
     r"((?:train|training|val|valid|validation|total|avg|mean|running|dice|ce|step|batch)?"
     r"[-_ /.]?(?:loss|objective|nll|perplexity|ppl))"
-    rf"\"?'?(?:\s*\([a-z]+\))?\s*[:=|]?\s*'?({_NUMBER})(?![\w])",
+    rf"\"?'?(?:\s*\([a-z]+\))?\s*[:=|]?\s*'?({_NUMBER})\b",
     re.IGNORECASE,
 )
-_GRADIENT = re.compile(
-    rf"grad(?:ient)?[-_ ]?norm\"?'?\s*[:=|]?\s*'?({_NUMBER})(?![\w])", re.IGNORECASE
-)
-_PHASE = re.compile(
+_GRADIENT = linear(rf"grad(?:ient)?[-_ ]?norm\"?'?\s*[:=|]?\s*'?({_NUMBER})\b", re.IGNORECASE)
+_PHASE = linear(
     r"^\W*(train(?:ing)?|val(?:id(?:ation|ating)?)?|eval(?:uat(?:ion|ing|e))?|test(?:ing)?|mining|saving)\b",
     re.IGNORECASE,
 )
 _STEP_WORDS = ("step", "iter", "batch", "it ", "it:", "it=", "i ", "i:", "i=")
 _LOSS_WORDS = ("loss", "objective", "nll", "perplexity", "ppl")
-_TROUBLE = re.compile(r"error|exception|traceback|fatal|failed|abort|warn", re.IGNORECASE)
+_TROUBLE = linear(r"error|exception|traceback|fatal|failed|abort|warn", re.IGNORECASE)
 _WORK = (
     r"(?:training|train|fine-?tuning|pre-?training|run|job|everything|all|fit|optimi[sz]ation"
     r"|experiment)"
 )
-_FINISHED = re.compile(
-    rf"(?i)^\W*(?:\[?(?:info|epoch \d+)\]?\W*)?(?:(?:the |your |all )?{_WORK}"
+_WORK_FINISHED = linear(
+    rf"(?i)^\W*(?:\[?(?:info|epoch \d+)\]?\W*)?(?:the |your |all )?{_WORK}"
     r"(?: is| was| has| run)? (?:completed?|finished|done|ended|succeeded|complete)\b"
-    r"(?!.*(?:epoch|step) \d+ (?:of|/))"
-    r"|finished (?:training|train|run|fine-?tuning|all)\b|all done\b|done[.!]*$"
+)
+_ONE_OF_SEVERAL = linear(r"(?i)(?:epoch|step) \d+ (?:of|/)")
+_FINISHED = linear(
+    r"(?i)^\W*(?:\[?(?:info|epoch \d+)\]?\W*)?"
+    r"(?:finished (?:training|train|run|fine-?tuning|all)\b|all done\b|done[.!]*$"
     r"|completed successfully|`?Trainer\.fit`? stopped: `?max_(?:epochs|steps)"
     r"|(?:final|last) (?:model|weights|checkpoint) (?:was )?saved|best model saved|model saved to"
     r"|saved? (?:the )?final (?:model|checkpoint)|successfully (?:finished|completed))"
@@ -67,7 +68,7 @@ _FINISH_WORDS = (
     *("finish", "complet", "done", "ended", "succe", "saved", "stopped", "goodbye"),
     *("train_runtime", "training time"),
 )
-_NOT_FINISHED = re.compile(
+_NOT_FINISHED = linear(
     r"(?i)\bnot |fail|error|abort|interrupt|killed|unexpected|before|terminated"
     r"|with exit code [1-9]"
 )
@@ -95,7 +96,7 @@ def read_progress(line: Line) -> ProgressPoint | None:
         return None
     lowered = text.lower()
     bar = _BAR.search(text) if "/" in text else None
-    step = _STEP.search(text) if any(word in lowered for word in _STEP_WORDS) else None
+    step = _step(text) if any(word in lowered for word in _STEP_WORDS) else None
     epoch = _EPOCH.search(text) if "epoch" in lowered else None
     losses = _LOSS.findall(text) if any(word in lowered for word in _LOSS_WORDS) else []
     gradient = _GRADIENT.search(text) if "grad" in lowered else None
@@ -116,6 +117,13 @@ def read_progress(line: Line) -> ProgressPoint | None:
         phase=phase.group(1).lower() if phase else None,
         gradient_norm=float(gradient.group(1)) if gradient else None,
     )
+
+
+def _step(text: str) -> re.Match[str] | None:
+    for found in _STEP.finditer(text):
+        if not _SIZE_OR_SHARE.match(text[found.end() : found.end() + 40]):
+            return found
+    return None
 
 
 def _loss(losses: list[tuple[str, str]]) -> float | None:
@@ -144,9 +152,16 @@ def find_finish(lines: Iterable[Line]) -> list[Line]:
         for line in lines
         if len(line.text) < 400
         and any(word in line.text.lower() for word in _FINISH_WORDS)
-        and _FINISHED.search(line.text)
+        and _says_finished(line.text)
         and not _NOT_FINISHED.search(line.text)
     ]
+
+
+def _says_finished(text: str) -> bool:
+    if _FINISHED.search(text):
+        return True
+    work = _WORK_FINISHED.search(text)
+    return work is not None and not _ONE_OF_SEVERAL.search(text[work.end() :])
 
 
 def first_nonfinite(points: Sequence[ProgressPoint]) -> ProgressPoint | None:

@@ -7,20 +7,19 @@ with messages that only report another's end left aside.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from rerail.patterns import linear
 
 ECHO_CAUSES = frozenset({"peer-died", "collective-timeout", "nccl-network-failed"})
 ECHO_TYPES = frozenset(
     {"ChildFailedError", "ProcessExitedException", "ProcessRaisedException", "SignalException"}
 )
 # What is raised where a connection, a pipe or a child is gone; why it is gone is somebody else's.
-SAYS_GONE = re.compile(
-    r"EOFError|Empty|TimeoutError|CalledProcessError|Broken\w+|Connection\w+Error"
-)
-_ROOT = re.compile(r"Root Cause \(first observed failure\)")
-_RANK = re.compile(r"^\s*rank\s*:\s*(\d+)")
+SAYS_GONE = linear(r"EOFError|Empty|TimeoutError|CalledProcessError|Broken\w+|Connection\w+Error")
+_ROOT = linear(r"Root Cause \(first observed failure\)")
+_RANK = linear(r"^\s*rank\s*:\s*(\d+)")
 
 
 @dataclass(frozen=True)

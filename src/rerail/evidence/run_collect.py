@@ -7,10 +7,10 @@ observation; the text of the output is read by the same readers as any log.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from rerail.deadline import Deadline, no_deadline
 from rerail.errors import RerailError
 from rerail.evidence.logs import TextEvidence
 from rerail.evidence.run_crashes import read_crashes
@@ -32,13 +32,14 @@ from rerail.evidence.run_progress import (
 from rerail.evidence.run_ranks import read_failed_first
 from rerail.evidence.run_stalls import read_stalls
 from rerail.evidence.run_words import sentence
+from rerail.patterns import linear
 from rerail.records import Evidence, Observation
 from rerail.store import RunFolder
 
 Reader = Callable[[RecordedRun], list[Observation]]
 
 # What a parent says of a child that is gone: not the child's own words.
-_OF_A_CHILD = re.compile(r"[Ww]orker|subprocess|[Pp]rocess(?:es)? (?:died|exited|terminated|was)")
+_OF_A_CHILD = linear(r"[Ww]orker|subprocess|[Pp]rocess(?:es)? (?:died|exited|terminated|was)")
 
 # In the order in which a person would want to hear them.
 READERS: tuple[Reader, ...] = (
@@ -59,20 +60,29 @@ READERS: tuple[Reader, ...] = (
 )
 
 
-def collect_run(folder: RunFolder, history: Sequence[RunFolder] = ()) -> Evidence:
+def collect_run(
+    folder: RunFolder, history: Sequence[RunFolder] = (), deadline: Deadline | None = None
+) -> Evidence:
     """All observations of one run; `history`: earlier runs of its fingerprint."""
+    deadline = deadline or no_deadline()
     run = read_material(folder)
-    return collect_recorded(run, _past_ends(history), observe_output(folder))
+    text = observe_output(folder, deadline)
+    return collect_recorded(run, _past_ends(history, deadline), text, deadline)
 
 
 def collect_recorded(
-    run: RecordedRun, earlier: Sequence[PastEnd] = (), text: TextEvidence | None = None
+    run: RecordedRun,
+    earlier: Sequence[PastEnd] = (),
+    text: TextEvidence | None = None,
+    deadline: Deadline | None = None,
 ) -> Evidence:
     """The same from records in hand; `text` is what the text readers saw in the output."""
     text = text or TextEvidence()
+    deadline = deadline or no_deadline()
     observations: list[Observation] = []
     for reader in READERS:
-        observations += _read(reader, run)
+        if not deadline.skips(_name_of(reader)):
+            observations += _read(reader, run)
     observations = [_with_its_words(o, text.observations) for o in observations]
     observations += read_history(run, earlier)
     observations += _not_contradicting(observations, text.observations)
@@ -82,7 +92,12 @@ def collect_recorded(
         observations=observations,
         facts={**text.facts, **read_facts(run, observations)},
         origin="run",
+        incomplete=deadline.sentence,
     )
+
+
+def _name_of(reader: Reader) -> str:
+    return reader.__name__.removeprefix("read_").replace("_", " ")
 
 
 def _read(reader: Reader, run: RecordedRun) -> list[Observation]:
@@ -90,8 +105,7 @@ def _read(reader: Reader, run: RecordedRun) -> list[Observation]:
         return reader(run)
     except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, IndexError) as error:
         # A folder that was damaged or written by a newer rerail may hold what no reader expects.
-        name = reader.__name__.removeprefix("read_").replace("_", " ")
-        return [_missing(run, name, f"{type(error).__name__}: {error}")]
+        return [_missing(run, _name_of(reader), f"{type(error).__name__}: {error}")]
 
 
 def _with_its_words(death: Observation, from_text: Sequence[Observation]) -> Observation:
@@ -125,10 +139,12 @@ def _missing(run: RecordedRun, what: str, why: str) -> Observation:
     )
 
 
-def _past_ends(history: Sequence[RunFolder]) -> list[PastEnd]:
+def _past_ends(history: Sequence[RunFolder], deadline: Deadline) -> list[PastEnd]:
     """Oldest first. A past run that cannot be read is no reason to be silent about this one."""
     runs = []
     for folder in history[:MOST_RUNS]:
+        if deadline.skips("earlier runs"):
+            break
         try:
             runs.append(read_material(folder, is_past=True))
         except RerailError:

@@ -9,25 +9,25 @@ runtime's throwing machinery nor rerail's own handler: a `free()` that aborts bl
 
 from __future__ import annotations
 
-import re
 import socket
 from collections import Counter
 from pathlib import Path
 
 from rerail.evidence.run_material import RecordedRun
 from rerail.evidence.run_words import file_name, process_in_words, sentence
+from rerail.patterns import linear
 from rerail.records import Crash, FaultMapping, LoadedFile, NativeFrame, Observation, ThreadStack
 
 # Libraries that a fault surfaces in but that did not cause it: they were handed something bad.
-_BYSTANDERS = re.compile(
+_BYSTANDERS = linear(
     r"^(libc[.-]|libpthread[.-]|ld-|ld-linux|libgcc_s|libunwind|libasan|libdl[.-]|librt[.-]|libm[.-]"
     r"|\[vdso\]|\[vsyscall\]|rerail_agent|_?rerail|librerail"
     r"|libsystem_(c|kernel|malloc|platform|pthread)|libobjc|dyld)"
 )
-_CXX_RUNTIME = re.compile(r"^(libstdc\+\+|libc\+\+)")
+_CXX_RUNTIME = linear(r"^(libstdc\+\+|libc\+\+)")
 # The interpreter and what calls C from it: below these there is only Python.
-_GLUE = re.compile(r"^(python[\d.]*$|libpython|libffi|_ctypes|_cffi|_swig)")
-_TRAMPOLINES = re.compile(r"restore_rt|sigreturn|killpg|__sigaction")
+_GLUE = linear(r"^(python[\d.]*$|libpython|libffi|_ctypes|_cffi|_swig)")
+_TRAMPOLINES = linear(r"restore_rt|sigreturn|killpg|__sigaction")
 
 _NEAR_NULL_BYTES = 1 << 16
 # Linux keeps a gap of 256 pages below the main stack; threads have one guard page or a few.

@@ -11,19 +11,19 @@ and hang in a child forked after the parent used one.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from rerail.evidence.run_material import RecordedRun
 from rerail.evidence.run_words import file_name, listed, role_in_words, sentence
+from rerail.patterns import linear
 from rerail.records import MappedLibrary, Observation
 
 _KMP_FLAVOURS = {"libomp", "libiomp5"}
 _ROLE_ORDER = ("main", "rank", "multiprocessing", "child", "loader-worker")
-_MAJOR = re.compile(r"\.so\.(\d+)")
+_MAJOR = linear(r"\.so\.(\d+)")
 # Of the CUDA user-space libraries, these must agree on their major version within a process.
-_CUDA_RUNTIME = re.compile(r"^lib(cudart|cublas|cublasLt|nvrtc|cusparse|cusolver|cudnn|nccl)[.-]")
+_CUDA_RUNTIME = linear(r"^lib(cudart|cublas|cublasLt|nvrtc|cusparse|cusolver|cudnn|nccl)[.-]")
 
 
 def libraries_by_process(run: RecordedRun) -> dict[str, list[MappedLibrary]]:

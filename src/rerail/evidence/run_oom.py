@@ -17,14 +17,15 @@ from dataclasses import dataclass
 from rerail.evidence.run_material import RecordedRun
 from rerail.evidence.run_memory import memory_limits, uses_that_press
 from rerail.evidence.run_words import bytes_in_words, process_in_words, sentence
+from rerail.patterns import linear
 from rerail.records import MemoryLimit, Observation, ProcessRecord
 
-_KILLED = re.compile(r"[Kk]illed process (?P<pid>\d+)")
-_OOM_KILL = re.compile(r"oom-kill:constraint=(?P<constraint>\w+).*?\bpid=(?P<pid>\d+)")
-_OOM_MEMCG = re.compile(r"oom_memcg=(?P<path>[^,\s]+)")
+_KILLED = linear(r"[Kk]illed process (?P<pid>\d+)")
+_OOM_KILL = linear(r"oom-kill:constraint=(?P<constraint>\w+).*?\bpid=(?P<pid>\d+)")
+_OOM_MEMCG = linear(r"oom_memcg=(?P<path>[^,\s]+)")
 # Daemons that kill before the kernel does (systemd-oomd, earlyoom, a pod's eviction) begin here.
 _SHORT = 0.8
-_MEMCG_WORDS = re.compile(r"Memory cgroup out of memory", re.IGNORECASE)
+_MEMCG_WORDS = linear(r"Memory cgroup out of memory", re.IGNORECASE)
 
 
 @dataclass(frozen=True)

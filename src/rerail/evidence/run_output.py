@@ -7,6 +7,7 @@ whatever the command printed: of each large segment only what `scan` finds worth
 from __future__ import annotations
 
 from rerail.catalogue import load_catalogue
+from rerail.deadline import Deadline
 from rerail.errors import UnreadableInput
 from rerail.evidence.logs import TextEvidence, observe_text, search_words
 from rerail.evidence.scan import read_excerpt
@@ -14,13 +15,13 @@ from rerail.store import RunFolder
 from rerail.store.output_segments import find_segments
 
 
-def observe_output(folder: RunFolder) -> TextEvidence:
+def observe_output(folder: RunFolder, deadline: Deadline) -> TextEvidence:
     words = search_words(load_catalogue())
     numbered: list[tuple[int, str]] = []
     for segment in find_segments(folder.path):
         try:
-            excerpt = read_excerpt(segment.path, words)
+            excerpt = read_excerpt(segment.path, words, deadline=deadline)
         except UnreadableInput:
             continue  # empty, or a command that prints binary data: nothing to say about text
         numbered += [(number + segment.line - 1, text) for number, text in excerpt.lines]
-    return observe_text(numbered)
+    return observe_text(numbered, deadline)

@@ -16,15 +16,16 @@ from dataclasses import dataclass
 
 from rerail.evidence.run_material import RecordedRun
 from rerail.evidence.run_words import counted, listed, seconds_in_words, sentence
+from rerail.patterns import linear
 from rerail.records import Observation, ProcessRecord
 
-ECHO_WORDS = re.compile(
+ECHO_WORDS = linear(
     r"connection (closed|reset) by peer|broken pipe|remote process (exited|has terminated)"
     r"|socket (closed|timeout)|peer .{0,20}(died|exited|closed)|ncclRemoteError|ncclInProgress"
     r"|NCCL communicator was aborted|another rank|SIGTERM|Signal 15|recvValue failed|EOF on socket",
     re.IGNORECASE,
 )
-_SOURCE_PLACE = re.compile(r"^\s*\[[^\]]*\]\s*")
+_SOURCE_PLACE = linear(r"^\s*\[[^\]]*\]\s*")
 _ENDED_BY_OTHERS = {"SIGTERM", "SIGINT", "SIGHUP"}
 
 

@@ -15,23 +15,22 @@ from collections.abc import Sequence
 from rerail.evidence.run_crashes import is_bystander_library
 from rerail.evidence.run_material import RecordedRun
 from rerail.evidence.run_words import file_name, role_in_words, seconds_in_words, sentence
+from rerail.patterns import linear
 from rerail.records import BlackBox, NativeFrame, Observation, ProcessRecord, Stall, ThreadStack
 
 MOST_PROCESSES = 12
 _MOST_FUNCTIONS = 8
 # Python functions that wait for another process of the same job.
-_WAITS_FOR_PROCESS = re.compile(
+_WAITS_FOR_PROCESS = linear(
     r"^(_try_get_data|_get_data|_next_data|_poll|poll|wait|waitpid|join|communicate|_wait|recv|get"
     r"|recv_bytes|_recv|_recv_bytes|_invoke_run|_monitor_workers|popen_wait|barrier|all_reduce|wait_for_all)$"
 )
 _LOADER_FUNCTIONS = {"_try_get_data", "_get_data", "_next_data"}
-_COLLECTIVE = re.compile(
+_COLLECTIVE = linear(
     r"all_reduce|all_gather|broadcast|barrier|reduce_scatter|all_to_all|nccl|gloo", re.I
 )
-_OPENMP_LIBRARY = re.compile(r"gomp|libomp|iomp5")
-_IDLE_THREADS = re.compile(
-    r"^(QueueFeederThread|ThreadPoolExecutor|tqdm|pt_autograd|asyncio)", re.I
-)
+_OPENMP_LIBRARY = linear(r"gomp|libomp|iomp5")
+_IDLE_THREADS = linear(r"^(QueueFeederThread|ThreadPoolExecutor|tqdm|pt_autograd|asyncio)", re.I)
 
 
 def read_stalls(run: RecordedRun) -> list[Observation]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from rerail.deadline import Deadline, no_deadline
 from rerail.errors import UnreadableInput
 
 WHOLE_BYTES = 1 << 20
@@ -41,11 +42,13 @@ class Excerpt:
     is_whole: bool
 
 
-def read_excerpt(path: Path, words: Sequence[str], share: int = 1) -> Excerpt:
+def read_excerpt(
+    path: Path, words: Sequence[str], share: int = 1, deadline: Deadline | None = None
+) -> Excerpt:
     """What is worth reading of a file; one of many gives only a part of what one alone would."""
     try:
         with path.open("rb") as file:
-            return excerpt_of(file, str(path), words, share)
+            return excerpt_of(file, str(path), words, share, deadline)
     except OSError as error:
         reason = error.strerror or str(error)
         raise UnreadableInput(
@@ -53,7 +56,13 @@ def read_excerpt(path: Path, words: Sequence[str], share: int = 1) -> Excerpt:
         ) from error
 
 
-def excerpt_of(file: BinaryIO, name: str, words: Sequence[str], share: int = 1) -> Excerpt:
+def excerpt_of(
+    file: BinaryIO,
+    name: str,
+    words: Sequence[str],
+    share: int = 1,
+    deadline: Deadline | None = None,
+) -> Excerpt:
     """What is worth reading of an open file, a pipe included."""
     whole_bytes = WHOLE_BYTES // share
     start = file.read(whole_bytes + 1)
@@ -68,7 +77,7 @@ def excerpt_of(file: BinaryIO, name: str, words: Sequence[str], share: int = 1) 
         )
     if len(start) <= whole_bytes:
         return Excerpt(_numbered(start, 1), len(start), True)
-    return _large(file, name, start, words, share)
+    return _large(file, name, start, words, share, deadline or no_deadline())
 
 
 def _is_binary(start: bytes) -> bool:
@@ -139,7 +148,9 @@ def _compiled(words: frozenset[bytes]) -> Any:
     return re2.compile(alternatives, options)
 
 
-def _large(file: BinaryIO, name: str, start: bytes, words: Sequence[str], share: int) -> Excerpt:
+def _large(
+    file: BinaryIO, name: str, start: bytes, words: Sequence[str], share: int, deadline: Deadline
+) -> Excerpt:
     finder = _WordFinder(words)
     keeper = _Keeper(start[: HEAD_BYTES // share], TAIL_BYTES // share)
     offset = 0
@@ -148,7 +159,9 @@ def _large(file: BinaryIO, name: str, start: bytes, words: Sequence[str], share:
     line_bytes = 0
     while block:
         whole = carry + block
-        keeper.add_block(whole, offset - len(carry), finder.hits(whole))
+        # When the time is over, lines are still counted: the end says most, and is read whole.
+        is_late = deadline.skips(f"the middle of {Path(name).name}")
+        keeper.add_block(whole, offset - len(carry), [] if is_late else finder.hits(whole))
         offset += len(block)
         # An overlap of a word's length, so that none is cut in two by the block's edge.
         carry = whole[-256:]

@@ -3,7 +3,7 @@
 In: lines, and the tracebacks found in them. Out: `SignatureMatch`es. Only signatures one of whose
 required words occurs are compiled and tried, and only around those words: the cost follows what
 the log says, not how much the catalogue knows. A space of a pattern matches a line break, because
-messages arrive wrapped.
+messages arrive wrapped. Promises: time linear in the text, whatever stands in it.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from dataclasses import dataclass, field
 
 from rerail.catalogue import Catalogue, Signature
 from rerail.catalogue.literals import spaced
+from rerail.deadline import Deadline
 from rerail.evidence.lines import Line
 from rerail.evidence.tracebacks import TracebackText
+from rerail.patterns import LinearPattern, linear
 
 MOST_MATCHES = 40  # of one signature in one log
 TAIL_LINES = 60
 _WORD = re.compile(r"[^\W\d]\w*")
+_BEFORE_CHARS, _AFTER_CHARS = 4096, 8192  # looked at around a word, where lines are very long
 _WRAPPED_BYTES = 256 << 10  # up to this size, messages cut by line breaks are looked for too
 
 
@@ -39,8 +42,13 @@ class SignatureMatch:
 
 
 @functools.cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(spaced(pattern), re.MULTILINE)
+def _compiled(pattern: str) -> LinearPattern:
+    return linear(spaced(pattern), re.MULTILINE)
+
+
+@functools.cache
+def _compiled_for_tail(pattern: str) -> LinearPattern:
+    return linear(pattern, re.MULTILINE | re.DOTALL)
 
 
 @functools.cache
@@ -77,29 +85,34 @@ class _Text:
         return self.lines[self.index_at(offset)]
 
     def window(self, offset: int) -> tuple[int, int]:
-        """From the line before to two lines after the offset."""
+        """From the line before to two lines after the offset; less where lines are very long."""
         at = self.index_at(offset)
-        return self._starts[max(0, at - 1)], self._starts[min(len(self.lines), at + 3)]
+        start, end = self._starts[max(0, at - 1)], self._starts[min(len(self.lines), at + 3)]
+        return max(start, offset - _BEFORE_CHARS), min(end, offset + _AFTER_CHARS)
+
+    def next_line(self, offset: int) -> int:
+        """Where the next line begins."""
+        return self._starts[self.index_at(offset) + 1]
 
 
 def match_signatures(
-    catalogue: Catalogue, lines: Sequence[Line], tracebacks: Sequence[TracebackText]
+    catalogue: Catalogue,
+    lines: Sequence[Line],
+    tracebacks: Sequence[TracebackText],
+    deadline: Deadline,
 ) -> list[SignatureMatch]:
     if not lines:
         return []
     text = _Text(lines)
     tail = _Text(lines[-TAIL_LINES:])
-    innermost = {
-        (traceback.file, line): _frames(traceback)[-1]
-        for traceback in tracebacks
-        if traceback.frames
-        for line in range(traceback.first_line, traceback.last_line + 1)
-    }
+    raised_in = _raised_in(tracebacks)
     found: list[SignatureMatch] = []
     for cause in catalogue:
+        if deadline.skips("some causes' words in the text"):
+            break
         for signature in cause.signatures:
             if signature.where == "line":
-                found += _on_text(cause.id, signature, text, innermost)
+                found += _on_text(cause.id, signature, text, raised_in)
             elif signature.where == "tail":
                 found += _on_tail(cause.id, signature, tail)
             else:
@@ -108,33 +121,43 @@ def match_signatures(
     return found
 
 
+def _raised_in(tracebacks: Sequence[TracebackText]) -> dict[tuple[int, int], str]:
+    """By file and line of an exception's own words: the frame in which it was raised."""
+    frames: dict[tuple[int, int], str] = {}
+    for traceback in tracebacks:
+        if traceback.frames:
+            innermost = _shown_frame(traceback.frames[-1])
+            for line in traceback.message_lines:
+                frames[traceback.file, line] = innermost
+    return frames
+
+
 def _on_text(
-    cause: str, signature: Signature, text: _Text, innermost: dict[tuple[int, int], str]
+    cause: str, signature: Signature, text: _Text, raised_in: dict[tuple[int, int], str]
 ) -> Iterator[SignatureMatch]:
-    """`innermost`: by file and line, the frame in which the traceback there was raised."""
     seen: set[int] = set()
-    for match in _spans(signature, text):
-        if match.start() in seen:
+    for start, match in _spans(signature, text):
+        if start in seen:
             continue
-        seen.add(match.start())
+        seen.add(start)
         # A pattern may begin with the end of the line before.
-        line = text.line_at(match.start() + match.group().startswith("\n"))
+        line = text.line_at(start + match.group().startswith("\n"))
         if signature.unless and _compiled(signature.unless).search(line.text):
             continue
         if signature.unless_through:
-            raised_in = innermost.get((line.file, line.number), "")
-            if _compiled(signature.unless_through).search(raised_in):
+            frame = raised_in.get((line.file, line.number), "")
+            if _compiled(signature.unless_through).search(frame):
                 continue
         yield _made(cause, signature, match, line)
         if len(seen) >= MOST_MATCHES:
             return
 
 
-def _spans(signature: Signature, text: _Text) -> Iterator[re.Match[str]]:
+def _spans(signature: Signature, text: _Text) -> Iterator[tuple[int, re.Match[str]]]:
+    """Where the pattern matches: the offset in the whole text, and the match."""
     if not signature.literals:
-        yield from _compiled(signature.pattern).finditer(text.text)
+        yield from _matches(signature, text.text, 0)
         return
-    pattern: re.Pattern[str] | None = None
     is_unwrapped = False
     literals = [literal for literal in signature.literals if text.may_contain(literal)]
     for literal in literals:
@@ -143,21 +166,43 @@ def _spans(signature: Signature, text: _Text) -> Iterator[re.Match[str]]:
         while at >= 0 and tries < 4 * MOST_MATCHES:
             is_unwrapped = True
             tries += 1
-            pattern = pattern or _compiled(signature.pattern)
             start, end = text.window(at)
-            if match := pattern.search(text.text, start, end):
-                yield match
-            at = text.lower.find(literal, max(at + 1, text.window(at)[1] - 1 if match else at + 1))
+            found = next(_matches(signature, text.text[start:end], start), None)
+            if found:
+                yield found
+            # The window showed the words of this line; after a match it showed the next ones too.
+            at = text.lower.find(literal, end if found else max(at + 1, text.next_line(at)))
     if not is_unwrapped and any(literal in text.flat for literal in literals):
-        yield from _compiled(signature.pattern).finditer(text.text)
+        yield from _matches(signature, text.text, 0)
+
+
+def _matches(signature: Signature, text: str, offset: int) -> Iterator[tuple[int, re.Match[str]]]:
+    """The matches that the signature's own exceptions leave, with their offset in the whole."""
+    for match in _compiled(signature.pattern).finditer(text):
+        if _counts(signature, match, text):
+            yield offset + match.start(), match
+
+
+def _counts(signature: Signature, match: re.Match[str], text: str) -> bool:
+    """Whether what `but_not`, `same` and `differ` demand holds of a match."""
+    if signature.but_not:
+        following = text[match.start() : match.end() + _AFTER_CHARS]
+        if _compiled(signature.but_not).match(following):
+            return False
+    if signature.same and len({match.group(name) for name in signature.same}) > 1:
+        return False
+    return not (signature.differ and len({match.group(name) for name in signature.differ}) == 1)
 
 
 def _on_tail(cause: str, signature: Signature, tail: _Text) -> Iterator[SignatureMatch]:
     if signature.literals and not any(word in tail.lower for word in signature.literals):
         return
-    match = re.compile(signature.pattern, re.MULTILINE | re.DOTALL).search(tail.text)
-    if match and not (signature.unless and re.search(signature.unless, tail.text)):
-        yield _made(cause, signature, match, tail.line_at(max(match.start(), match.end() - 1)))
+    for match in _compiled_for_tail(signature.pattern).finditer(tail.text):
+        if not _counts(signature, match, tail.text):
+            continue
+        if not (signature.unless and _compiled_for_tail(signature.unless).search(tail.text)):
+            yield _made(cause, signature, match, tail.line_at(max(match.start(), match.end() - 1)))
+        return
 
 
 def _made(cause: str, signature: Signature, match: re.Match[str], line: Line) -> SignatureMatch:
@@ -215,4 +260,9 @@ def _subjects(signature: Signature, traceback: TracebackText) -> Iterator[tuple[
 
 
 def _frames(traceback: TracebackText) -> list[str]:
-    return [f"{file}:{function}".replace("\\", "/") for file, _, function in traceback.frames]
+    return [_shown_frame(frame) for frame in traceback.frames]
+
+
+def _shown_frame(frame: tuple[str, int, str]) -> str:
+    file, _, function = frame
+    return f"{file}:{function}".replace("\\", "/")

@@ -14,20 +14,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rerail.evidence.lines import Line
+from rerail.patterns import linear
 
-_HEADER = re.compile(r"(?:Original )?Traceback \(most recent call last\):?")
-_FRAME = re.compile(
-    r"\s*File \"?(?P<file>[^\"\n]+?)\"?, line (?P<line>\d+)(?:,? in (?P<function>[^\n]+))?\s*$"
+_HEADER = linear(r"(?:Original )?Traceback \(most recent call last\):?")
+_FRAME = linear(
+    r"\s*File \"?(?P<file>[^\"\n]+?)\"?, line (?P<line>\d{1,9})(?:,? in (?P<function>[^\n]+))?\s*$"
 )
-_IPYTHON_FRAME = re.compile(
+_IPYTHON_FRAME = linear(
     r"\s*(?P<file>(?:[~/\w.]|[A-Za-z]:\\)[^\s()]*\.pyx?|<ipython-input[^>]*>)"
     r"(?: in |:\d+, in |\(\d+\) in )(?P<function>[\w<>.]+)\("
 )
 _NAME = r"(?:[A-Za-z_]\w*\.)*[A-Z_a-z]\w*"
 _TELLING = (
-    r"(?:[A-Za-z_][\w]*\.)*(?:[A-Z]\w*(?:Error|Exception|Failure|Fault|Timeout|Refused|Abort(?:ed)?)"
+    r"(?:(?:[A-Za-z_]\w*\.)*"
+    r"(?:[A-Z]\w*(?:Error|Exception|Failure|Fault|Timeout|Refused|Abort(?:ed)?)"
     r"|KeyboardInterrupt|SystemExit|StopIteration|NotImplemented|BrokenProcessPool"
-    r"|ArrowInvalid|OutOfMemory|ConfigException|(?<=\.)[eE]rror)"
+    r"|ArrowInvalid|OutOfMemory|ConfigException)|(?:[A-Za-z_]\w*\.)+[eE]rror)"
 )
 # One of these is in every lone exception line and in a chain's sentence.
 _TELLING_WORDS = (
@@ -35,22 +37,22 @@ _TELLING_WORDS = (
     *("Abort", "Interrupt", "Exit", "StopIteration", "NotImplemented", "BrokenProcessPool"),
     *("ArrowInvalid", "OutOfMemory"),
 )
-_EXCEPTION = re.compile(rf"(?P<type>{_TELLING})(?:: ?(?P<message>.*)|\s*)$", re.DOTALL)
-_ANY_EXCEPTION = re.compile(rf"(?P<type>{_NAME})(?:: (?P<message>.*)|:?\s*)$", re.DOTALL)
-_LOGGED = re.compile(rf"(?:^|[\s\]|>:-])(?P<type>{_TELLING}): (?P<message>\S.*)$")
-_CHAIN = re.compile(
+_EXCEPTION = linear(rf"(?P<type>{_TELLING})(?:: ?(?P<message>.*)|\s*)$", re.DOTALL)
+_ANY_EXCEPTION = linear(rf"(?P<type>{_NAME})(?:: (?P<message>.*)|:?\s*)$", re.DOTALL)
+_LOGGED = linear(rf"(?:^|[\s\]|>:-])(?P<type>{_TELLING}): (?P<message>\S.*)$")
+_CHAIN = linear(
     r"During handling of the above exception, another exception occurred"
     r"|The above exception was the direct cause of the following exception"
 )
-_CAUGHT = re.compile(r"Caught (?P<type>\w+) in (?:DataLoader worker process|replica) (?P<at>\d+)")
-_IGNORED = re.compile(r"Exception ignored in")
+_CAUGHT = linear(r"Caught (?P<type>\w+) in (?:DataLoader worker process|replica) (?P<at>\d+)")
 # What a logger or the warnings module prints next is no part of an exception's message.
-_NEW_RECORD = re.compile(
+_NEW_RECORD = linear(
     r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|\[(?:INFO|WARN\w*|ERROR|DEBUG)\]"
     r"|\S+\.py:\d+: \w*Warning:|[WEIF]\d{4} \d\d:"
 )
-_LIBRARY = re.compile(r"(?:site|dist)-packages|[/\\]lib[/\\]python\d|\\lib\\|^<frozen|\.pyx$")
+_LIBRARY = linear(r"(?:site|dist)-packages|[/\\]lib[/\\]python\d|\\lib\\|^<frozen|\.pyx$")
 _MOST_MESSAGE_LINES = 24
+_MOST_FRAMES = 400  # kept of one traceback: the outermost and the innermost half
 
 
 @dataclass
@@ -68,7 +70,9 @@ class TracebackText:
     is_ignored: bool = False  # "Exception ignored in": the program goes on
     has_header: bool = False
     stamp: float | None = None
-    sources: dict[int, str] = field(default_factory=dict)  # by frame: its line of code
+    sources: list[str] = field(default_factory=list)  # of each frame: its line of code, or ""
+    message_lines: list[int] = field(default_factory=list)  # where the exception's own words stand
+    folded_count: int = 0  # frames that are not kept: repeated ones, and the middle of a deep stack
 
     @property
     def is_in_own_code(self) -> bool:
@@ -87,8 +91,21 @@ class TracebackText:
         at = own[-1] if own else len(self.frames) - 1
         file, line, function = self.frames[at]
         where = f"{file}:{line}" if line else file
-        source = self.sources.get(at, "")
+        source = self.sources[at]
         return f"{where} in {function}" + (f": {source}" if source else "")
+
+    def add_frame(self, file: str, line: int, function: str) -> None:
+        """Keep a frame, unless it repeats the three before it, as CPython folds a recursion."""
+        frame = (file, line, function)
+        if self.frames[-3:] == [frame] * 3:
+            self.folded_count += 1
+            return
+        self.frames.append(frame)
+        self.sources.append("")
+        if len(self.frames) >= 2 * _MOST_FRAMES:
+            half = _MOST_FRAMES // 2
+            self.folded_count += len(self.frames) - _MOST_FRAMES
+            del self.frames[half:-half], self.sources[half:-half]
 
     @property
     def text(self) -> str:
@@ -150,10 +167,10 @@ class _Reader:
     def feed(self, line: Line) -> None:
         text, stream = line.text, f"{line.file}:{line.stream}"
         current = self._open.get(stream)
-        if header := _HEADER.search(text):
+        if "Traceback (" in text and (header := _HEADER.search(text)):
             self._header(line, stream, text[: header.start()])
             return
-        if _IGNORED.search(text):
+        if "Exception ignored in" in text:
             self._ignored_at[stream] = line.number
         frame = _FRAME.match(text) if "File " in text else None
         if frame is None and ("in " in text and "(" in text):
@@ -189,7 +206,7 @@ class _Reader:
             current = self._open[stream] = _Open(line, has_header=False)
         at = frame.groupdict().get("line")
         function = (frame.group("function") or "").strip()
-        current.found.frames.append((frame.group("file"), int(at) if at else 0, function))
+        current.found.add_frame(frame.group("file"), int(at) if at else 0, function)
         current.found.last_line = line.number
         current.source_lines = min(current.source_lines, 0)
 
@@ -202,9 +219,9 @@ class _Reader:
                 self._exception(line, current, lone)
                 return
             current.source_lines += 1
-            at = len(current.found.frames) - 1
-            if at >= 0 and text.strip(" \t~^"):
-                current.found.sources.setdefault(at, text.strip()[:160])
+            sources = current.found.sources
+            if sources and not sources[-1] and text.strip(" \t~^"):
+                sources[-1] = text.strip()[:160]
             if current.source_lines > 60:
                 self._close(stream)
             return
@@ -226,6 +243,7 @@ class _Reader:
         current.found.type = found.group("type").rpartition(".")[2]
         current.found.message = (found.group("message") or "").strip()
         current.found.last_line = line.number
+        current.found.message_lines.append(line.number)
         current.found.stamp = line.stamp or current.found.stamp
 
     def _message(self, line: Line, stream: str, current: _Open) -> None:
@@ -248,6 +266,7 @@ class _Reader:
                 self._lone(line, stream)
             return
         current.found.message += "\n" + text.strip()
+        current.found.message_lines.append(line.number)
 
     def _lone(self, line: Line, stream: str) -> None:
         """An exception line without frames, alone or behind a logger's words."""

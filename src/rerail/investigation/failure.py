@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rerail.catalogue import Catalogue, load_catalogue
-from rerail.diagnosis import Diagnosis, diagnose
-from rerail.evidence.run_collect import collect_run
+from rerail.diagnosis import Diagnosis, explain_run
 from rerail.records import BlackBox
-from rerail.store import RunFolder, layout
-from rerail.store.codec import dumps
+from rerail.store import RunFolder
 
 # A rival of the leading cause that is this likely may as well be the one.
 _CLOSE = 0.25
@@ -78,10 +76,7 @@ class Diagnostician:
         self.catalogue = catalogue or load_catalogue()
 
     def ending(self, folder: RunFolder, *, keeps: bool = True) -> Ending:
-        info = folder.info()
-        diagnosis = diagnose(collect_run(folder), self.catalogue, info.command)
-        if keeps:
-            layout.keep_diagnosis(folder.path, dumps(diagnosis.to_json(), indent=1))
+        diagnosis = explain_run(folder, catalogue=self.catalogue, keeps=keeps)
         rivals = {c.cause.id: c.probability for c in diagnosis.candidates}
         if not _has_failed(diagnosis):
             return Ending(None, rivals)

@@ -364,7 +364,7 @@ def _read(
         folder.libraries(),
         max((row.tree.rss_bytes for row in rows), default=0),
         outcome,
-        _diagnosis(folder, command) if ending == "failed" else None,
+        _diagnosis(folder) if ending == "failed" else None,
         _last_lines(folder),
         removed,
         gpu_use([row.machine for row in rows]),
@@ -383,11 +383,10 @@ def gpu_use(machine: Sequence[Mapping[str, float]]) -> list[GpuUse]:
     return found
 
 
-def _diagnosis(folder: RunFolder, command: Sequence[str]) -> dict[str, Any]:
-    from rerail.diagnosis import diagnose
-    from rerail.evidence.run_collect import collect_run
+def _diagnosis(folder: RunFolder) -> dict[str, Any]:
+    from rerail.diagnosis import explain_run
 
-    return diagnose(collect_run(folder, []), command=list(command)).to_json()
+    return explain_run(folder).to_json()
 
 
 def _last_lines(folder: RunFolder, count: int = 5) -> list[str]:

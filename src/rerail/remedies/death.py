@@ -10,15 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rerail.catalogue import Catalogue
-from rerail.diagnosis import Diagnosis, diagnose
-from rerail.diagnosis.result import Candidate
+from rerail.diagnosis import Candidate, Diagnosis, explain_run
 from rerail.errors import RerailError
-from rerail.evidence.run_collect import collect_run
 from rerail.investigation.failure import Failure, failure_of
 from rerail.investigation.profile import Profile, read_profile
 from rerail.records import BlackBox, Outcome
-from rerail.store import RunFolder, Store, layout
-from rerail.store.codec import dumps
+from rerail.store import RunFolder, Store
 
 # Who sends one of these wants the run to end, and would be annoyed to find it running again.
 _STOPPING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
@@ -85,9 +82,7 @@ def read_death(folder: RunFolder, store: Store, catalogue: Catalogue) -> Death |
     outcome = info.outcome
     if outcome is None or outcome.kind == "ok":
         return None
-    evidence = collect_run(folder, store.history(info))
-    diagnosis = diagnose(evidence, catalogue, info.command)
-    layout.keep_diagnosis(folder.path, dumps(diagnosis.to_json(), indent=1))
+    diagnosis = explain_run(folder, store.history(info), catalogue=catalogue, keeps=True)
     boxes = _boxes(folder)
     leading = diagnosis.leading
     failure = failure_of(diagnosis, boxes, folder.id)

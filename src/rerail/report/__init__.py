@@ -7,33 +7,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rerail.report.document import Document
     from rerail.store import RunFolder
 
-__all__ = ["build_report", "diagnosis_of"]
+__all__ = ["build_report"]
 
 
 def build_report(folder: RunFolder, history: Sequence[RunFolder] = ()) -> Document:
     """The report of a run, with the diagnosis on record or a new one."""
+    from rerail.diagnosis import answer_on_record
     from rerail.report.view import build_document
 
-    return build_document(folder, diagnosis_of(folder, history))
-
-
-def diagnosis_of(folder: RunFolder, history: Sequence[RunFolder] = ()) -> dict[str, Any]:
-    """`diagnosis.json` of the run, or what it would say if nobody has explained the run yet."""
-    from rerail.errors import UnreadableInput
-
-    try:
-        document = folder.diagnosis()
-    except UnreadableInput:
-        document = {}  # damaged: the evidence is still there to be read anew
-    if document:
-        return document
-    from rerail.diagnosis import diagnose
-    from rerail.evidence.run_collect import collect_run
-
-    return diagnose(collect_run(folder, history), command=folder.info().command).to_json()
+    return build_document(folder, answer_on_record(folder, history))

@@ -49,6 +49,8 @@ def render(document: dict[str, Any], width: int = PLAIN_WIDTH, *, colours: bool 
     page.paragraph(str(outcome.get("summary") or "It is not known how it ended."), style=_BOLD)
     for line in what_was_happening(document.get("facts") or {}, outcome):
         page.paragraph(line, indent="  ")
+    if document.get("incomplete"):
+        page.paragraph(str(document["incomplete"]), indent="  ")
     if not causes:
         page.paragraph(_nothing_found(outcome), style=_GREEN if outcome.get("kind") == "ok" else "")
         return page.text()

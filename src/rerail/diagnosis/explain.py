@@ -1,0 +1,89 @@
+"""The one way from a recorded run, or from logs, to an answer.
+
+In: a run folder with the earlier runs of its command, or log files, or a stream. Out: `Diagnosis`.
+Promises: it ends in bounded time. A run is answered within RUN_SECONDS, because the command's own
+ending waits for it; of logs that somebody named, reading may take as long as their size demands.
+What was not looked at by then is said in the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from rerail.deadline import Deadline
+from rerail.diagnosis.diagnose import diagnose
+from rerail.diagnosis.result import Diagnosis
+from rerail.errors import UnreadableInput
+
+if TYPE_CHECKING:
+    from rerail.catalogue import Catalogue
+    from rerail.store import RunFolder
+
+RUN_SECONDS = 5.0
+LOG_SECONDS = 10.0
+READ_BYTES_PER_SECOND = 100e6  # on a slow disk
+
+
+def explain_run(
+    folder: RunFolder,
+    history: Sequence[RunFolder] = (),
+    *,
+    catalogue: Catalogue | None = None,
+    seconds: float = RUN_SECONDS,
+    keeps: bool = False,
+) -> Diagnosis:
+    """Why a recorded run ended; with `keeps` the answer is kept in its folder.
+
+    Explained anew each time: the catalogue may have learnt since the run was recorded.
+    """
+    from rerail.evidence.run_collect import collect_run
+
+    info = folder.info()
+    evidence = collect_run(folder, history, Deadline(seconds))
+    diagnosis = diagnose(evidence, catalogue, info.command)
+    if keeps and not folder.is_live():
+        keep(folder, diagnosis.to_json())
+    return diagnosis
+
+
+def explain_logs(paths: Sequence[Path], *, seconds: float | None = None) -> Diagnosis:
+    """Why the job died whose ranks or nodes wrote these files."""
+    from rerail.evidence import collect_logs
+
+    if seconds is None:
+        size_bytes = sum(_size_bytes(path) for path in paths)
+        seconds = LOG_SECONDS + size_bytes / READ_BYTES_PER_SECOND
+    return diagnose(collect_logs(paths, Deadline(seconds)))
+
+
+def explain_stream(stream: BinaryIO, name: str) -> Diagnosis:
+    """The same for what comes through a pipe; how long that takes is up to who writes it."""
+    from rerail.evidence import collect_stream
+
+    return diagnose(collect_stream(stream, name))
+
+
+def answer_on_record(folder: RunFolder, history: Sequence[RunFolder] = ()) -> dict[str, Any]:
+    """`diagnosis.json` of the run, or what it would say if nobody has explained the run yet."""
+    try:
+        document = folder.diagnosis()
+    except UnreadableInput:
+        document = {}  # damaged: the evidence is still there to be read anew
+    return document or explain_run(folder, history).to_json()
+
+
+def keep(folder: RunFolder, document: dict[str, Any]) -> None:
+    """Write the answer into the run's folder, where there is room and leave to write."""
+    from rerail.store import layout
+    from rerail.store.codec import dumps
+
+    layout.keep_diagnosis(folder.path, dumps(document, indent=1))
+
+
+def _size_bytes(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0  # reading it will say what is wrong

@@ -1,0 +1,140 @@
+"""Patterns on text that rerail did not write, none of which that text can make slow.
+
+`linear(pattern)` is matched by RE2, in time linear in the text whatever the pattern and the text
+are. RE2 knows no look-around and no back-references; `\\d`, `\\w`, `\\s` and `\\b` mean ASCII.
+`short(pattern, most)` is matched by Python's own engine, look-around included, on the first `most`
+characters only: for the few places where a line's beginning decides and RE2 cannot say it. Both
+have the methods of `re.Pattern` (a match's `start` and `end` take numbers of groups, not names),
+and are compiled when they are first used: most patterns of the house are not needed in one command.
+
+Why not Python's engine everywhere: it tries alternatives one after the other, and forty blank
+lines in a log were enough to make one pattern of the catalogue run for longer than the training.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+_FLAGS = {re.IGNORECASE: "i", re.MULTILINE: "m", re.DOTALL: "s"}
+_MEMORY_BYTES = 32 << 20  # of RE2's automata, of one pattern; past it RE2 is slower, still linear
+
+
+class LinearPattern:
+    """A pattern that RE2 matches; the methods are those of `re.Pattern`."""
+
+    __slots__ = ("_compiled", "flags", "pattern")
+
+    def __init__(self, pattern: str, flags: int = 0) -> None:
+        self.pattern = pattern
+        self.flags = flags
+        self._compiled: re.Pattern[str] | None = None
+
+    def compile(self) -> re.Pattern[str]:
+        """The engine's own object; raises `re.error` for what it cannot match in linear time."""
+        if self._compiled is None:
+            self._compiled = _by_re2(self.pattern, self.flags)
+        return self._compiled
+
+    def search(self, text: str) -> re.Match[str] | None:
+        compiled = self._compiled or self.compile()
+        try:
+            return compiled.search(text)
+        except UnicodeEncodeError:
+            return compiled.search(without_surrogates(text))
+
+    def match(self, text: str) -> re.Match[str] | None:
+        compiled = self._compiled or self.compile()
+        try:
+            return compiled.match(text)
+        except UnicodeEncodeError:
+            return compiled.match(without_surrogates(text))
+
+    def fullmatch(self, text: str) -> re.Match[str] | None:
+        return self.compile().fullmatch(without_surrogates(text))
+
+    def finditer(self, text: str) -> Iterator[re.Match[str]]:
+        return self.compile().finditer(without_surrogates(text))
+
+    def findall(self, text: str) -> list[Any]:
+        return self.compile().findall(without_surrogates(text))
+
+    def sub(self, by: str | Callable[[re.Match[str]], str], text: str) -> str:
+        return self.compile().sub(by, without_surrogates(text))
+
+    def split(self, text: str) -> list[str | Any]:
+        return self.compile().split(without_surrogates(text))
+
+    @property
+    def groupindex(self) -> dict[str, int]:
+        return dict(self.compile().groupindex)
+
+
+class ShortPattern:
+    """A pattern of Python's own engine on the first `most` characters of a text."""
+
+    __slots__ = ("_compiled", "flags", "most", "pattern")
+
+    def __init__(self, pattern: str, most: int, flags: int = 0) -> None:
+        self.pattern = pattern
+        self.most = most
+        self.flags = flags
+        self._compiled: re.Pattern[str] | None = None
+
+    def compile(self) -> re.Pattern[str]:
+        if self._compiled is None:
+            self._compiled = re.compile(self.pattern, self.flags)
+        return self._compiled
+
+    def search(self, text: str) -> re.Match[str] | None:
+        return (self._compiled or self.compile()).search(text, 0, self.most)
+
+    def match(self, text: str) -> re.Match[str] | None:
+        return (self._compiled or self.compile()).match(text, 0, self.most)
+
+    def fullmatch(self, text: str) -> re.Match[str] | None:
+        return (self._compiled or self.compile()).fullmatch(text) if self._fits(text) else None
+
+    def findall(self, text: str) -> list[Any]:
+        return (self._compiled or self.compile()).findall(text, 0, self.most)
+
+    def _fits(self, text: str) -> bool:
+        return len(text) <= self.most
+
+
+def linear(pattern: str, flags: int = 0) -> LinearPattern:
+    return LinearPattern(pattern, flags)
+
+
+def short(pattern: str, most: int, flags: int = 0) -> ShortPattern:
+    return ShortPattern(pattern, most, flags)
+
+
+def without_surrogates(text: str) -> str:
+    """The text with `?` for each half of a character that no encoding can write; same length."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+        return text
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _by_re2(pattern: str, flags: int) -> re.Pattern[str]:
+    letters = "".join(letter for flag, letter in _FLAGS.items() if flags & flag)
+    text = f"(?{letters}){pattern}" if letters else pattern
+    try:
+        import re2
+    except ImportError:  # no build of RE2 here: the same answers, without the promise of time
+        return re.compile(text)
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MEMORY_BYTES
+    try:
+        return cast("re.Pattern[str]", re2.compile(text, options))
+    except re2.error as error:
+        said = error.args[0] if error.args else ""
+        shown = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+        raise re.error(f"RE2 cannot match it in linear time: {shown}", pattern) from None
