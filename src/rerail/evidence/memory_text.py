@@ -121,28 +121,38 @@ _DEVICE = linear(r"gpu|cuda|device|vram|hbm|mps|disk|swap|cache hit|bandwidth", 
 _BARE_NUMBER = linear(r"\bmem(?:ory)?: ?\d{3,5}\b\s*(?P<unit>[kmg]?)", re.IGNORECASE)
 _DIGITS = linear(r"[-+]?\d[\d,.]*")
 _MOST_SERIES = 400
+_MOST_MEMORY_LINES = 2000
 
 
 def find_printed_growth(lines: Sequence[Line]) -> list[PrintedGrowth]:
     series: dict[str, list[tuple[Line, float]]] = defaultdict(list)
-    for line in lines:
+    for line in _about_memory(lines):
+        if len(series) > _MOST_SERIES:
+            break
+        for match in _QUANTITY.finditer(line.text):
+            label, number, unit, letter = match.groups()
+            unit = (unit or letter or "").lower()
+            if _STILL.search(label) or not (unit or _ABOUT_MEMORY.search(label)):
+                continue
+            value = float(number.replace(",", ""))
+            if unit not in ("", "%", "bytes"):
+                value *= _UNITS[unit[0]]
+            template = _DIGITS.sub("0", line.text[: match.start(2)])[-80:]
+            series[template].append((line, -value if _FALLING.search(label) else value))
+    return [growth for points in series.values() if (growth := _growth(points))]
+
+
+def _about_memory(lines: Sequence[Line]) -> list[Line]:
+    """The last lines that speak of the host's memory, in order."""
+    found: list[Line] = []
+    for line in reversed(lines):
         if len(line.text) > 400 or not any(word in line.text.lower() for word in _MEMORY_WORDS):
             continue
-        if not _ABOUT_MEMORY.search(line.text):
-            continue
-        if _is_of_a_device(line.text) or len(series) > _MOST_SERIES:
-            continue
-        for match in _QUANTITY.finditer(line.text):
-            if _STILL.search(match.group("label")):
-                continue
-            if not _unit(match) and not _ABOUT_MEMORY.search(match.group("label")):
-                continue
-            value = _value(match)
-            template = _DIGITS.sub("0", line.text[: match.start(2)])[-80:]
-            if _FALLING.search(match.group("label")):
-                value = -value
-            series[template].append((line, value))
-    return [growth for points in series.values() if (growth := _growth(points))]
+        if _ABOUT_MEMORY.search(line.text) and not _is_of_a_device(line.text):
+            found.append(line)
+            if len(found) >= _MOST_MEMORY_LINES:
+                break
+    return found[::-1]
 
 
 def _is_of_a_device(text: str) -> bool:
@@ -150,16 +160,6 @@ def _is_of_a_device(text: str) -> bool:
         return True
     bare = _BARE_NUMBER.search(text)
     return bare is not None and not bare.group("unit")
-
-
-def _unit(match: re.Match[str]) -> str:
-    return (match.group("unit") or match.group("letter") or "").lower()
-
-
-def _value(match: re.Match[str]) -> float:
-    unit = _unit(match)
-    value = float(match.group("number").replace(",", ""))
-    return value if unit in ("", "%", "bytes") else value * _UNITS[unit[0]]
 
 
 def _growth(points: list[tuple[Line, float]]) -> PrintedGrowth | None:

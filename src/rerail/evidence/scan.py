@@ -1,10 +1,10 @@
 """Reads a log of any size into the lines worth looking at, in bounded memory.
 
-A file up to WHOLE_BYTES is kept whole. Of a larger one the head and the tail are kept, and a
-stretch around every place where a word of the catalogue's signatures occurs; one pass with one
-automaton finds them. A word that occurs thousands of times in one log is part of its ordinary
-chatter: after the first of them it is dropped from the search, and only the tail sees it again.
-Line numbers are those of the file throughout.
+A file up to WHOLE_BYTES and MOST_LINES is kept whole. Of a larger one the head and the tail are
+kept, and a stretch around every place where a word of the catalogue's signatures occurs; one pass
+with one automaton finds them. A word that occurs thousands of times in one log is part of its
+ordinary chatter: after the first of them it is dropped from the search, and only the tail sees it
+again. Line numbers are those of the file throughout.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ KEPT_BYTES = 8 << 20  # all stretches together
 CHATTER = 20  # hits after which a word counts as chatter
 FULL_HITS = 3  # of a word; around the later ones less is kept
 LATER_BYTES = 1 << 10
+MOST_LINES = 40_000  # looked at in one file: short lines cost as much time as long ones
 LONGEST_LINE_BYTES = 64 << 20  # a longer one is no log
 
 
@@ -75,7 +76,7 @@ def excerpt_of(
         raise UnreadableInput(
             f"{name} is not a text file.", "rerail explain reads logs and recorded runs."
         )
-    if len(start) <= whole_bytes:
+    if len(start) <= whole_bytes and start.count(b"\n") <= MOST_LINES:
         return Excerpt(_numbered(start, 1), len(start), True)
     return _large(file, name, start, words, share, deadline or no_deadline())
 
@@ -218,6 +219,8 @@ class _Keeper:
         lines: list[tuple[int, str]] = []
         for first, raw in _joined(parts):
             lines += _numbered(raw, first)
+        if len(lines) > MOST_LINES:
+            lines = lines[: MOST_LINES // 4] + lines[-3 * MOST_LINES // 4 :]
         return lines
 
 
