@@ -27,7 +27,7 @@ from rerail.diagnosis import explain_logs
 from rerail.evidence.logs import search_words
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from adversarial import attacks  # noqa: E402  (the attack is the tests' own)
+from adversarial import attacks
 
 SIZE = 1 << 20
 LINE = 2000
