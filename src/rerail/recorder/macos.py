@@ -9,11 +9,14 @@ Apple's documentation of the formats.
 
 from __future__ import annotations
 
-import json
+import contextlib
 import re
 import time
 from pathlib import Path
 from typing import Any
+
+from rerail.store.codec import DecodeError, loads
+from rerail.store.regular_files import FileTooLarge, NotARegularFile, read_regular
 
 REPORT_FOLDERS = (
     Path.home() / "Library/Logs/DiagnosticReports",
@@ -58,11 +61,11 @@ _REASON_CODES = {
 def _documents(text: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
     head, _, rest = text.lstrip().partition("\n")
     try:
-        metadata, body = json.loads(head), json.loads(rest)
-    except ValueError:
+        metadata, body = loads(head), loads(rest)
+    except DecodeError:
         try:  # a report may have been pasted as one document
-            metadata = body = json.loads(text)
-        except ValueError:
+            metadata = body = loads(text)
+        except DecodeError:
             return None
     if not isinstance(metadata, dict) or not isinstance(body, dict):
         return None
@@ -223,9 +226,9 @@ def _new_reports(folder: Path, since_unix: float) -> list[str]:
     texts: list[str] = []
     try:
         for path in sorted(folder.glob("*.ips")):
-            status = path.stat()
-            if status.st_mtime >= since_unix and status.st_size <= MOST_REPORT_BYTES:
-                texts.append(path.read_text(errors="replace"))
+            if path.stat().st_mtime >= since_unix:
+                with contextlib.suppress(FileTooLarge, NotARegularFile):
+                    texts.append(read_regular(path, MOST_REPORT_BYTES).decode(errors="replace"))
     except OSError:
         pass
     return texts

@@ -20,9 +20,11 @@ from typing import Any
 from rerail.errors import RerailError
 from rerail.store import layout
 from rerail.store.codec import DecodeError, dumps, loads
+from rerail.store.regular_files import read_regular
 from rerail.study.completeness import what_is_wrong
 
 MANIFEST = "rerail-cell.json"
+MOST_MANIFEST_BYTES = 16 << 20
 SCHEMA = 1
 _STAGING = ".collecting-"
 _BLOCK = 1 << 20
@@ -115,7 +117,7 @@ def forget_originals(work: Path, target: Path, files: Sequence[dict[str, Any]]) 
 def read_manifest(target: Path) -> dict[str, Any] | None:
     """What was collected here; None if this is not a folder of ours."""
     try:
-        value = loads((target / MANIFEST).read_bytes())
+        value = loads(read_regular(target / MANIFEST, MOST_MANIFEST_BYTES))
     except (OSError, DecodeError):
         return None
     is_ours = isinstance(value, dict) and value.get("schema") == SCHEMA

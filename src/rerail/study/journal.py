@@ -17,6 +17,7 @@ from rerail.store import layout
 from rerail.store.appending import describe
 from rerail.store.codec import dump_line
 from rerail.store.jsonlines import check_schema, read_objects
+from rerail.store.regular_files import open_append, open_descriptor, open_regular
 
 SCHEMA = 1
 NAME = "journal.jsonl"
@@ -36,7 +37,7 @@ class Journal:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = _lock(folder)
             is_new = not self.path.exists()
-            self._descriptor = layout.open_append(self.path)
+            self._descriptor = open_append(self.path)
             self._end_torn_line()
         except OSError as error:
             raise StudyNotWritable(
@@ -63,7 +64,7 @@ class Journal:
 
     def _end_torn_line(self) -> None:
         """Of a study that was killed while it wrote: what follows begins on a line of its own."""
-        with self.path.open("rb") as file:
+        with open_regular(self.path) as file:
             if file.seek(0, os.SEEK_END) == 0:
                 return
             file.seek(-1, os.SEEK_END)
@@ -87,7 +88,7 @@ def is_running(folder: Path) -> bool:
     import fcntl
 
     try:
-        descriptor = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = open_descriptor(folder / LOCK, os.O_RDONLY)
     except OSError:
         return False
     try:
@@ -103,7 +104,7 @@ def _lock(folder: Path) -> int:
     """Held as long as we live, and let go by the kernel however we end."""
     import fcntl
 
-    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = open_descriptor(folder / LOCK, os.O_RDWR | os.O_CREAT)
     for _ in range(50):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
