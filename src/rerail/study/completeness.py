@@ -7,11 +7,11 @@ that carries no end of its own (a text log) has to be there, not empty, and not 
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 from rerail.remedies.checkpoints import check
-from rerail.store.codec import DecodeError, loads
 
 # Where the end of a picture is, and how far from the end of the file it may be.
 _PICTURE_ENDS = {
@@ -42,8 +42,8 @@ def _torn_line(path: Path) -> str | None:
         for number, line in enumerate(file, start=1):
             try:
                 if line.strip():
-                    loads(line)
-            except DecodeError:
+                    json.loads(line)
+            except (ValueError, RecursionError):
                 return f"line {number} is not JSON"
     return None
 

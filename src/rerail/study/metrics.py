@@ -6,6 +6,7 @@ number, or a sentence on why there is none. NaN and the infinities are no number
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterator, Sequence
@@ -13,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from rerail.store import RunFolder
-from rerail.store.codec import DecodeError, loads
 from rerail.store.regular_files import FileTooLarge, read_regular
 from rerail.study.model import Metric
 
@@ -76,8 +76,8 @@ def _from_file(path: Path, key: str) -> Iterator[float]:
         raise NoNumber(f"there is no {path.name} to read") from None
     for part in text.splitlines() if path.suffix == ".jsonl" else [text]:
         try:
-            value = loads(part) if part.strip() else None
-        except DecodeError:
+            value = json.loads(part) if part.strip() else None
+        except (ValueError, RecursionError):
             raise NoNumber(f"{path.name} is not whole JSON") from None
         number = _number(_at(value, key))
         if number is not None:
