@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rerail.store.codec import DecodeError, loads
+from rerail.store.plausible import is_count, is_pid, is_text, tidy
 from rerail.store.regular_files import FileTooLarge, NotARegularFile, read_regular
 
 REPORT_FOLDERS = (
@@ -36,12 +37,12 @@ JETSAM_BUG_TYPE = "298"
 #   memorystatus: killing largest compressed process python3.11 [71] 198602 MB
 #   low swap: killing largest compressed process with pid 71 (python3.11) and size 91234 MB
 _JETSAM_LINE = re.compile(
-    r"memorystatus: kill\w*_process\w* pid (?P<pid>\d+) \[(?P<name>[^\]]*)\]"
-    r"(?: \((?P<reason>[\w-]+)[^)]*\))?(?:.*?osr_code: (?P<code>\d+))?(?: (?P<kib>\d+)KB)?"
+    r"memorystatus: kill\w*_process\w* pid (?P<pid>\d{1,10}) \[(?P<name>[^\]]{0,255})\]"
+    r"(?: \((?P<reason>[\w-]{1,64})[^)]{0,255}\))?(?:.*?osr_code: (?P<code>\d{1,9}))?(?: (?P<kib>\d{1,18})KB)?"
 )
 _COMPRESSED_LINE = re.compile(
-    r"killing largest compressed process (?:with pid (?P<pid>\d+) \((?P<name>[^)]*)\) and size"
-    r"|(?P<name2>.*?) \[(?P<pid2>\d+)\]) (?P<mib>\d+) ?MB"
+    r"killing largest compressed process (?:with pid (?P<pid>\d{1,10}) \((?P<name>[^)]{0,255})\) and size"
+    r"|(?P<name2>.{0,255}?) \[(?P<pid2>\d{1,10})\]) (?P<mib>\d{1,15}) ?MB"
 )
 # The kernel's numbers for a jetsam's reason, as far as they are about memory.
 _REASON_CODES = {
@@ -55,6 +56,15 @@ _REASON_CODES = {
     "11": "vm-compressor-thrashing",
     "12": "vm-compressor-space-shortage",
     "13": "low-swap",
+}
+
+
+_FIELDS = {
+    **dict.fromkeys(("pid", "parent_pid"), is_pid),
+    **dict.fromkeys(("process", "path", "captured", "os", "exception", "signal"), is_text),
+    **dict.fromkeys(("subtype", "termination", "terminated_by", "thread", "reason"), is_text),
+    **dict.fromkeys(("largest", "library", "function"), is_text),
+    **dict.fromkeys(("rss_bytes", "compressed_bytes", "offset"), is_count),
 }
 
 
@@ -81,13 +91,12 @@ def _frames(thread: dict[str, Any], images: list[Any]) -> list[dict[str, Any]]:
         index = frame.get("imageIndex")
         image = images[index] if isinstance(index, int) and 0 <= index < len(images) else {}
         image = image if isinstance(image, dict) else {}
-        frames.append(
-            {
-                "library": image.get("path") or image.get("name"),
-                "offset": frame.get("imageOffset"),
-                "function": frame.get("symbol"),
-            }
-        )
+        found = {
+            "library": image.get("path") or image.get("name"),
+            "offset": frame.get("imageOffset"),
+            "function": frame.get("symbol"),
+        }
+        frames.append({name: None for name in found} | tidy(found, _FIELDS))
     return frames
 
 
@@ -198,7 +207,9 @@ def _jetsam_report(body: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _without_none(values: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if value not in (None, [], "")}
+    """What is there and is what its name says."""
+    kept = tidy(values, _FIELDS)
+    return {key: value for key, value in kept.items() if value not in (None, [], "")}
 
 
 def collect_reports(

@@ -29,10 +29,10 @@ from rerail.records import (
 from rerail.store import bounds, layout, liveness
 from rerail.store.appending import describe
 from rerail.store.codec import DecodeError, decode, loads
-from rerail.store.event_fields import tidy
+from rerail.store.event_fields import EVENT_FIELDS
 from rerail.store.jsonlines import check_schema, read_objects, unreadable
 from rerail.store.output_reader import OutputReader
-from rerail.store.plausible import has_plausible_times, is_time
+from rerail.store.plausible import has_plausible_times, is_time, tidy
 from rerail.store.process_records import assemble_processes
 from rerail.store.regular_files import is_own_folder, read_regular, regular_size
 from rerail.store.vitals_rows import read_rows
@@ -79,7 +79,7 @@ class RunFolder:
                 continue
             if kind == "run-started":
                 check_schema(path, value.get("schema"), layout.SCHEMA)
-            yield Event(float(t), kind, tidy(value))
+            yield Event(float(t), kind, tidy(value, EVENT_FIELDS))
 
     def processes(self) -> list[ProcessRecord]:
         """Every process of the tree, in order of appearance."""

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable, Mapping
 from typing import Any
+
+Check = Callable[[Any], bool]
 
 FARTHEST_SECONDS = 1e11  # three thousand years; every calendar of the standard library has it
 _LARGEST_PID = 1 << 31
@@ -25,8 +28,40 @@ def is_time(value: Any) -> bool:
     return is_number(value) and abs(value) <= FARTHEST_SECONDS
 
 
+def is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_count(value: Any) -> bool:
+    return is_whole(value) and value >= 0
+
+
 def is_pid(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LARGEST_PID
+    return is_count(value) and value < _LARGEST_PID
+
+
+def is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+def is_claim(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def tidy(fields: dict[str, Any], checks: Mapping[str, Check]) -> dict[str, Any]:
+    """Take out fields that are not what their name says: they were not observed, nor is null.
+
+    Names without a check belong to somebody else, a newer rerail perhaps, and stay.
+    """
+    for name in [name for name in fields if name in checks]:
+        value = fields[name]
+        if value is not None and not checks[name](value):
+            del fields[name]
+    return fields
 
 
 def has_plausible_times(record: Any) -> bool:

@@ -22,6 +22,7 @@ from rerail.store import layout
 from rerail.store.codec import DecodeError, dumps, loads
 from rerail.store.regular_files import read_regular
 from rerail.study.completeness import what_is_wrong
+from rerail.study.journal_fields import is_collected_file
 
 MANIFEST = "rerail-cell.json"
 MOST_MANIFEST_BYTES = 16 << 20
@@ -121,7 +122,8 @@ def read_manifest(target: Path) -> dict[str, Any] | None:
     except (OSError, DecodeError):
         return None
     is_ours = isinstance(value, dict) and value.get("schema") == SCHEMA
-    return value if is_ours and isinstance(value.get("files"), list) else None
+    files = value.get("files") if is_ours else None
+    return value if isinstance(files, list) and all(map(is_collected_file, files)) else None
 
 
 def what_is_missing(target: Path, *, reads_all: bool = False) -> list[str]:

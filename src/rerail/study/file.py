@@ -53,6 +53,8 @@ def load_study(path: Path | str) -> Study:
     # Resolved: processes are found by it, however the file was reached.
     folder = (path.parent / top.text("folder", f"{name}.study")).resolve()
     results = path.parent / top.text("results") if "results" in top else folder / "results"
+    if max(len(part.encode()) for part in (*folder.parts, *results.parts)) > 255:
+        raise top.refuse("folder", "expected a name that a file system takes: it is too long")
     study = Study(
         path=path,
         name=name,
@@ -100,14 +102,20 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
         return table
     except RecursionError:
         raise WrongStudyFile(f"{path}: lists or tables in it are nested too deeply") from None
-    except tomllib.TOMLDecodeError as error:
-        found = re.search(r"\(at line (\d+), column (\d+)\)|\(at end of document\)", str(error))
-        line = found[1] if found and found[1] else len(text.splitlines()) or 1
-        problem = str(error).partition(" (at ")[0]
-        raise WrongStudyFile(
-            f"{path}:{line}: not TOML: {problem[:1].lower()}{problem[1:]}",
-            'Texts need quotes: command = "python train.py". Lists need brackets: [1, 2].',
-        ) from None
+    except ValueError as error:
+        if not isinstance(error, tomllib.TOMLDecodeError):  # a number of thousands of digits
+            raise WrongStudyFile(f"{path}: a value in it is out of all bounds") from None
+        raise _not_toml(path, text, error) from None
+
+
+def _not_toml(path: Path, text: str, error: ValueError) -> WrongStudyFile:
+    found = re.search(r"\(at line (\d+), column (\d+)\)|\(at end of document\)", str(error))
+    line = found[1] if found and found[1] else len(text.splitlines()) or 1
+    problem = str(error).partition(" (at ")[0]
+    return WrongStudyFile(
+        f"{path}:{line}: not TOML: {problem[:1].lower()}{problem[1:]}",
+        'Texts need quotes: command = "python train.py". Lists need brackets: [1, 2].',
+    )
 
 
 def _command(top: Table) -> tuple[str, ...]:

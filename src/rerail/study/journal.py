@@ -17,7 +17,9 @@ from rerail.store import layout
 from rerail.store.appending import describe
 from rerail.store.codec import dump_line
 from rerail.store.jsonlines import check_schema, read_objects
+from rerail.store.plausible import tidy
 from rerail.store.regular_files import open_append, open_descriptor, open_regular
+from rerail.study.journal_fields import JOURNAL_FIELDS
 
 SCHEMA = 1
 NAME = "journal.jsonl"
@@ -79,7 +81,8 @@ def read_journal(folder: Path) -> list[dict[str, Any]]:
     for event in read_objects(path):
         check_schema(path, event.get("schema"), SCHEMA)
         if isinstance(event.get("kind"), str):
-            events.append(event)
+            kept = tidy(event, JOURNAL_FIELDS)
+            events.append({name: value for name, value in kept.items() if value is not None})
     return events
 
 
