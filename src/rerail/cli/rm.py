@@ -15,7 +15,7 @@ import click
 
 from rerail.cli._options import home_option, json_option, store_to_read
 from rerail.cli._printing import print_json
-from rerail.errors import RerailError, UsageError
+from rerail.errors import RerailError, UnknownRun, UsageError
 from rerail.evidence.run_words import bytes_in_words, counted
 from rerail.store import Store
 from rerail.store.sizes import folder_bytes
@@ -43,19 +43,31 @@ def command(
     if chosen and not yes:
         _confirm(chosen, store)
     removed: list[str] = []
+    gone: list[str] = []
     refused: list[dict[str, str]] = []
+    freed = 0
     for run_id in chosen:
         try:
-            store.remove(run_id)
-            removed.append(run_id)
+            size = store.remove(str(store.runs / run_id))
+        except UnknownRun:
+            size = None
         except RerailError as error:
             refused.append({"id": run_id, "why": error.message})
             click.echo(f"rerail: {error.message}", err=True)
-    freed = sum(chosen[run_id] for run_id in removed)
+            continue
+        if size is None:
+            gone.append(run_id)
+        else:
+            removed.append(run_id)
+            freed += size
     if as_json:
-        print_json({"schema": 1, "removed": removed, "refused": refused, "freed_bytes": freed})
-    elif removed or not refused:
+        document = {"removed": removed, "gone": gone, "refused": refused, "freed_bytes": freed}
+        print_json({"schema": 1, **document})
+        return 1 if refused else 0
+    if removed or not refused:
         click.echo(f"{counted(len(removed), 'run')} removed, {bytes_in_words(freed)} freed.")
+    if gone:
+        click.echo(f"{counted(len(gone), 'run')} had been removed by somebody else meanwhile.")
     return 1 if refused else 0
 
 
@@ -83,7 +95,7 @@ def _choose(store: Store, names: Sequence[str], older_than: str | None) -> dict[
         before = time.time() - parse_age(older_than)
         for summary in store.summaries():
             if summary.info.started_unix < before and summary.info.state != "running":
-                chosen[summary.info.id] = summary.size_bytes
+                chosen[summary.path.name] = summary.size_bytes
     return chosen
 
 

@@ -16,7 +16,10 @@ import click
 from rerail.cli._options import home_option, json_option, store_to_read
 from rerail.cli._printing import console, print_json
 from rerail.records import RunInfo
-from rerail.store import RunSummary
+from rerail.store import RunSummary, layout
+from rerail.store.store import Listing
+
+_MOST_WORDS = 5
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -33,14 +36,19 @@ def command(failed: bool, count: int | None, home: Path | None, as_json: bool) -
     Any id, or the beginning of one, names its run for the other commands; `last` is the newest.
     """
     store = store_to_read(home)
-    found = [s for s in store.summaries() if not failed or has_failed(s.info)]
+    listing = store.listing()
+    found = [s for s in listing.summaries if not failed or has_failed(s.info)]
     shown = found[:count] if count else found
+    _say_what_was_passed_over(listing)
     if as_json:
-        print_json({"schema": 1, "home": str(store.home), "runs": [_document(s) for s in shown]})
+        document: dict[str, Any] = {"schema": 1, "home": str(store.home)}
+        document["runs"] = [_document(s) for s in shown]
+        document["unreadable"] = [{"id": name, "why": why} for name, why in listing.unreadable]
+        print_json(document)
         return
     screen = console()
     if not shown:
-        if failed and store.ids():
+        if failed and listing.summaries:
             screen.print("No run on record has failed.", markup=False)
         else:
             screen.print(f"Nothing is recorded in {store.home}.", markup=False, soft_wrap=True)
@@ -50,6 +58,21 @@ def command(failed: bool, count: int | None, home: Path | None, as_json: bool) -
         screen.print(row)
     if len(shown) < len(found):
         screen.print(f"{len(found) - len(shown)} older ones are not shown.", markup=False)
+
+
+def _say_what_was_passed_over(listing: Listing) -> None:
+    for name, why in listing.unreadable[:_MOST_WORDS]:
+        click.echo(f"rerail: {_printable(name)} is not listed: {_printable(why)}", err=True)
+    if (more := len(listing.unreadable) - _MOST_WORDS) > 0:
+        click.echo(f"rerail: {more} more cannot be read either; --json names them", err=True)
+    if listing.index_problem:
+        click.echo(
+            f"rerail: the list was made without {layout.INDEX}: {listing.index_problem}", err=True
+        )
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def has_failed(info: RunInfo) -> bool:

@@ -11,30 +11,30 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rerail.evidence.lines import Line
-from rerail.patterns import linear
+from rerail.patterns import LinearPattern, linear
 
 _OOM_KILL = linear(
-    r"(?P<cgroup>Memory cgroup )?[Oo]ut of memory: (?:Killed|Kill) process (?P<pid>\d+),?"
+    r"(?P<cgroup>Memory cgroup )?[Oo]ut of memory: (?:Killed|Kill) process (?P<pid>\d{1,18}),?"
     r" \((?P<name>[^)]*)\)"
-    r"(?:.*?anon-rss:(?P<rss_kib>\d+)kB)?"
+    r"(?:.*?anon-rss:(?P<rss_kib>\d{1,18})kB)?"
 )
 _OOM_OTHER = linear(
     r"(?P<name>[\w.-]+) invoked oom-killer|oom-kill:constraint=(?P<constraint>\w+)"
-    r"|oom_reaper: reaped process (?P<pid>\d+) \((?P<reaped>[^)]*)\)"
+    r"|oom_reaper: reaped process (?P<pid>\d{1,18}) \((?P<reaped>[^)]*)\)"
     r"|Task in \S+ killed as a result of limit of (?P<limit>\S+)"
-    r"|memory: usage (?P<usage_kib>\d+)kB, limit (?P<limit_kib>\d+)kB"
+    r"|memory: usage (?P<usage_kib>\d{1,18})kB, limit (?P<limit_kib>\d{1,18})kB"
 )
 _SEGFAULT = linear(
-    r"(?P<name>[^\s\[]+)\[(?P<pid>\d+)\]:? segfault at (?P<address>[0-9a-f]+) ip (?P<ip>[0-9a-f]+)"
-    r" sp (?P<sp>[0-9a-f]+) error (?P<error>\d+)(?: in (?P<library>[^\s\[]+)\[)?"
+    r"(?P<name>[^\s\[]+)\[(?P<pid>\d{1,18})\]:? segfault at (?P<address>[0-9a-f]+)"
+    r" ip (?P<ip>[0-9a-f]+) sp (?P<sp>[0-9a-f]+) error (?P<error>\d{1,18})(?: in (?P<library>[^\s\[]+)\[)?"
 )
 _TRAP = linear(
-    r"(?:traps: )?(?P<name>[^\s\[]+)\[(?P<pid>\d+)\](?: trap|:?) "
+    r"(?:traps: )?(?P<name>[^\s\[]+)\[(?P<pid>\d{1,18})\](?: trap|:?) "
     r"(?P<trap>invalid opcode|divide error"
     r"|general protection(?: fault)?|stack segment|int3|bounds)(?: fault)? ip:(?P<ip>[0-9a-f]+)"
     r"(?:.* in (?P<library>[^\s\[]+)\[)?"
 )
-_XID = linear(r"NVRM: Xid \((?P<device>[^)]*)\): (?P<xid>\d+)(?:, (?P<rest>.*))?")
+_XID = linear(r"NVRM: Xid \((?P<device>[^)]*)\): (?P<xid>\d{1,18})(?:, (?P<rest>.*))?")
 
 
 @dataclass(frozen=True)
@@ -54,21 +54,21 @@ def find_kernel_lines(lines: Iterable[Line]) -> list[KernelLine]:
 
 def read_kernel_line(line: Line) -> KernelLine | None:
     text = line.text
-    if "segfault at" in text and (match := _SEGFAULT.search(text)):
+    if match := _search(_SEGFAULT, text, "segfault at"):
         return KernelLine(line, "segfault", _kept(match))
-    if " ip:" in text and (match := _TRAP.search(text)):
+    if match := _search(_TRAP, text, " ip:"):
         return KernelLine(line, "trap", _kept(match))
-    if "Xid" in text and (match := _XID.search(text)):
+    if match := _search(_XID, text, "Xid"):
         fields = _kept(match)
         fields["xid"] = int(fields["xid"])
         return KernelLine(line, "xid", fields)
-    if "emory" in text and (match := _OOM_KILL.search(text)):
+    if match := _search(_OOM_KILL, text, "ut of memory"):
         fields = _kept(match)
         fields["scope"] = "cgroup" if fields.pop("cgroup", None) else "machine"
         if rss_kib := fields.pop("rss_kib", None):
             fields["rss_bytes"] = int(rss_kib) * 1024
         return KernelLine(line, "oom-kill", fields)
-    if ("oom" in text or "limit" in text) and (match := _OOM_OTHER.search(text)):
+    if match := _search(_OOM_OTHER, text, "oom", "limit"):
         fields = _kept(match)
         if fields.get("constraint"):
             fields["scope"] = "cgroup" if "MEMCG" in fields["constraint"] else "machine"
@@ -76,6 +76,10 @@ def read_kernel_line(line: Line) -> KernelLine | None:
             fields["limit_bytes"] = int(limit_kib) * 1024
         return KernelLine(line, "oom-kill", fields)
     return None
+
+
+def _search(pattern: LinearPattern, text: str, *words: str) -> re.Match[str] | None:
+    return pattern.search(text) if any(word in text for word in words) else None
 
 
 def _kept(match: re.Match[str]) -> dict[str, Any]:

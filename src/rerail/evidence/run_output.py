@@ -10,7 +10,7 @@ from rerail.catalogue import load_catalogue
 from rerail.deadline import Deadline
 from rerail.errors import UnreadableInput
 from rerail.evidence.logs import TextEvidence, observe_text, search_words
-from rerail.evidence.scan import read_excerpt
+from rerail.evidence.scan import excerpt_of
 from rerail.store import RunFolder
 from rerail.store.output_segments import find_segments
 
@@ -20,8 +20,9 @@ def observe_output(folder: RunFolder, deadline: Deadline) -> TextEvidence:
     numbered: list[tuple[int, str]] = []
     for segment in find_segments(folder.path):
         try:
-            excerpt = read_excerpt(segment.path, words, deadline=deadline)
-        except UnreadableInput:
+            with segment.open() as file:
+                excerpt = excerpt_of(file, segment.path.name, words, deadline=deadline)
+        except (UnreadableInput, OSError):
             continue  # empty, or a command that prints binary data: nothing to say about text
         numbered += [(number + segment.line - 1, text) for number, text in excerpt.lines]
     return observe_text(numbered, deadline)

@@ -20,9 +20,12 @@ from rerail.investigation.failure import Failure
 from rerail.investigation.profile import Profile
 from rerail.investigation.trial import Trial
 from rerail.store import layout
+from rerail.store.codec import loads
+from rerail.store.regular_files import read_regular
 
 SCHEMA = 1
 FOLDER = "investigations"
+MOST_BYTES = 64 << 20  # ten thousand trials and more
 
 
 def key_of(command: Sequence[str], cwd: str, tries: Sequence[str]) -> str:
@@ -62,9 +65,9 @@ class Notebook:
         if is_fresh or not path.exists():
             return empty
         try:
-            document = json.loads(path.read_bytes())
+            document = loads(read_regular(path, MOST_BYTES))
             return empty._filled(document)
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise UnreadableInput(
                 f"{path} cannot be read: {type(error).__name__}: {error}",
                 "Start anew with --fresh; the trials themselves are kept as runs.",

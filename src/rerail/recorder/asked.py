@@ -18,12 +18,13 @@ from rerail.agent.stub import rerail_layout as layout
 from rerail.recorder.procfs import read_start_ticks
 from rerail.recorder.waits import Waiting
 from rerail.records import PythonFrame, ThreadStack
+from rerail.store.regular_files import open_regular
 
 _THREAD = re.compile(
-    r"(?P<current>Current thread|Thread) 0x(?P<id>[0-9a-f]+)(?: \[(?P<name>.*)\])?"
+    r"(?P<current>Current thread|Thread) 0x(?P<id>[0-9a-f]{1,16})(?: \[(?P<name>.*)\])?"
     r" \(most recent call first\):"
 )
-_FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d+|\?\?\?) in (?P<name>.*)$')
+_FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d{1,10}|\?\?\?) in (?P<name>.*)$')
 _LONGEST_STACK_BYTES = 64 << 20
 _MOST_TEXT_BYTES = 1 << 20
 
@@ -50,7 +51,7 @@ def take(
 
 def _signal_of(box: Path, pid: int, answer: Path) -> int | None:
     try:
-        with box.open("rb") as file:
+        with open_regular(box) as file:
             head = file.read(layout.HEAD_SIZE)
         status = Path(f"/proc/{pid}/status").read_text(errors="replace")
     except OSError:
@@ -91,7 +92,7 @@ def _wait_for_answer(answer: Path, before: int, deadline: float) -> str | None:
         time.sleep(0.01)
     if last <= before:
         return None
-    with answer.open("rb") as file:
+    with open_regular(answer) as file:
         file.seek(before)
         return file.read(_MOST_TEXT_BYTES).decode(errors="replace").replace("\0", "")
 

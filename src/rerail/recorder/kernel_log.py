@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 MOST_LINES = 400
 MOST_BYTES_READ = 16 << 20
@@ -21,8 +21,8 @@ _RELEVANT = re.compile(
     r"oom|out of memory|killed process|memory: usage|memory\+swap: usage|memory cgroup stats"
     r"|segfault|general protection|traps:|trap |invalid opcode|divide error|bad page"
     r"|xid|nvrm|nvlink|nvidia|amdgpu|\bmce\b|machine check|hardware error|edac"
-    r"|i/o error|ext4-fs error|xfs.*(error|shutdown)|no space|read-only"
-    r"|hung_task|blocked for more than|soft lockup|rcu.*stall|bug:|kernel panic"
+    r"|i/o error|ext4-fs error|xfs.{0,200}(error|shutdown)|no space|read-only"
+    r"|hung_task|blocked for more than|soft lockup|rcu.{0,200}stall|bug:|kernel panic"
     r"|cgroup: fork rejected|thermal|sigbus|core dump|page allocation failure",
     re.IGNORECASE,
 )
@@ -67,15 +67,15 @@ class OomKill:
     fail_count: int | None = None
 
 
-_KILL = re.compile(
-    r"oom-kill:constraint=(?P<constraint>\w+).*?(?:oom_memcg=(?P<memcg>[^,]*).*?)?"
-    r"task=(?P<name>.*),pid=(?P<pid>\d+)"
-)
-_KILLED = re.compile(r"Killed process (?P<pid>\d+) \((?P<name>.*?)\)")
+_KILL = re.compile(r"oom-kill:constraint=(?P<constraint>\w+)")
+_PID = re.compile(r"\d{1,10}")
+_KILLED = re.compile(r"Killed process (?P<pid>\d{1,10}) \((?P<name>.{0,64}?)\)")
 _LIMIT = re.compile(
-    r"\bmemory(?:\+swap)?: usage \d+kB, limit (?P<limit>\d+)kB, failcnt (?P<fails>\d+)"
+    r"\bmemory(?:\+swap)?: usage \d{1,20}kB, limit (?P<limit>\d{1,20})kB,"
+    r" failcnt (?P<fails>\d{1,20})"
 )
 _NO_LIMIT_KIB = 1 << 50
+_IN_CGROUP = "CONSTRAINT_MEMCG"
 
 
 def find_oom_kills(lines: list[str]) -> list[OomKill]:
@@ -89,21 +89,31 @@ def find_oom_kills(lines: list[str]) -> list[OomKill]:
             if kib < _NO_LIMIT_KIB:
                 limit = kib * 1024 if limit is None else min(limit, kib * 1024)
             fails = (fails or 0) + int(found["fails"])
-        elif found := _KILL.search(line):
-            in_cgroup = found["constraint"] == "CONSTRAINT_MEMCG"
-            kills[int(found["pid"])] = OomKill(
-                int(found["pid"]),
-                found["name"],
-                found["constraint"],
-                found["memcg"] if in_cgroup else None,
-                limit if in_cgroup else None,
-                fails if in_cgroup else None,
-            )
+        elif kill := _read_kill(line):
+            if kill.constraint == _IN_CGROUP:
+                kill = replace(kill, limit_bytes=limit, fail_count=fails)
+            kills[kill.pid] = kill
             limit = fails = None
         elif found := _KILLED.search(line):
             pid = int(found["pid"])
             kills.setdefault(pid, OomKill(pid, found["name"], None, None))
     return list(kills.values())
+
+
+def _read_kill(line: str) -> OomKill | None:
+    """`oom-kill:constraint=…,oom_memcg=…,task=NAME,pid=N,uid=…`; a name may hold anything."""
+    found = _KILL.search(line)
+    if found is None:
+        return None
+    before, _, after = line[found.end() :].rpartition(",pid=")
+    pid = _PID.match(after)
+    fields, has_task, name = before.partition(",task=")
+    if pid is None or not has_task:
+        return None
+    group = None
+    if found["constraint"] == _IN_CGROUP:
+        group = fields.partition("oom_memcg=")[2].partition(",")[0] or None
+    return OomKill(int(pid[0]), name, found["constraint"], group)
 
 
 class KernelLog:

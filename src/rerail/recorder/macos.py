@@ -9,11 +9,15 @@ Apple's documentation of the formats.
 
 from __future__ import annotations
 
-import json
+import contextlib
 import re
 import time
 from pathlib import Path
 from typing import Any
+
+from rerail.store.codec import DecodeError, loads
+from rerail.store.plausible import is_count, is_pid, is_text, tidy
+from rerail.store.regular_files import FileTooLarge, NotARegularFile, read_regular
 
 REPORT_FOLDERS = (
     Path.home() / "Library/Logs/DiagnosticReports",
@@ -33,12 +37,12 @@ JETSAM_BUG_TYPE = "298"
 #   memorystatus: killing largest compressed process python3.11 [71] 198602 MB
 #   low swap: killing largest compressed process with pid 71 (python3.11) and size 91234 MB
 _JETSAM_LINE = re.compile(
-    r"memorystatus: kill\w*_process\w* pid (?P<pid>\d+) \[(?P<name>[^\]]*)\]"
-    r"(?: \((?P<reason>[\w-]+)[^)]*\))?(?:.*?osr_code: (?P<code>\d+))?(?: (?P<kib>\d+)KB)?"
+    r"memorystatus: kill\w*_process\w* pid (?P<pid>\d{1,10}) \[(?P<name>[^\]]{0,255})\]"
+    r"(?: \((?P<reason>[\w-]{1,64})[^)]{0,255}\))?(?:.*?osr_code: (?P<code>\d{1,9}))?(?: (?P<kib>\d{1,18})KB)?"
 )
 _COMPRESSED_LINE = re.compile(
-    r"killing largest compressed process (?:with pid (?P<pid>\d+) \((?P<name>[^)]*)\) and size"
-    r"|(?P<name2>.*?) \[(?P<pid2>\d+)\]) (?P<mib>\d+) ?MB"
+    r"killing largest compressed process (?:with pid (?P<pid>\d{1,10}) \((?P<name>[^)]{0,255})\) and size"
+    r"|(?P<name2>.{0,255}?) \[(?P<pid2>\d{1,10})\]) (?P<mib>\d{1,15}) ?MB"
 )
 # The kernel's numbers for a jetsam's reason, as far as they are about memory.
 _REASON_CODES = {
@@ -55,14 +59,23 @@ _REASON_CODES = {
 }
 
 
+_FIELDS = {
+    **dict.fromkeys(("pid", "parent_pid"), is_pid),
+    **dict.fromkeys(("process", "path", "captured", "os", "exception", "signal"), is_text),
+    **dict.fromkeys(("subtype", "termination", "terminated_by", "thread", "reason"), is_text),
+    **dict.fromkeys(("largest", "library", "function"), is_text),
+    **dict.fromkeys(("rss_bytes", "compressed_bytes", "offset"), is_count),
+}
+
+
 def _documents(text: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
     head, _, rest = text.lstrip().partition("\n")
     try:
-        metadata, body = json.loads(head), json.loads(rest)
-    except ValueError:
+        metadata, body = loads(head), loads(rest)
+    except DecodeError:
         try:  # a report may have been pasted as one document
-            metadata = body = json.loads(text)
-        except ValueError:
+            metadata = body = loads(text)
+        except DecodeError:
             return None
     if not isinstance(metadata, dict) or not isinstance(body, dict):
         return None
@@ -78,13 +91,12 @@ def _frames(thread: dict[str, Any], images: list[Any]) -> list[dict[str, Any]]:
         index = frame.get("imageIndex")
         image = images[index] if isinstance(index, int) and 0 <= index < len(images) else {}
         image = image if isinstance(image, dict) else {}
-        frames.append(
-            {
-                "library": image.get("path") or image.get("name"),
-                "offset": frame.get("imageOffset"),
-                "function": frame.get("symbol"),
-            }
-        )
+        found = {
+            "library": image.get("path") or image.get("name"),
+            "offset": frame.get("imageOffset"),
+            "function": frame.get("symbol"),
+        }
+        frames.append(dict.fromkeys(found) | tidy(found, _FIELDS))
     return frames
 
 
@@ -195,7 +207,9 @@ def _jetsam_report(body: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _without_none(values: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if value not in (None, [], "")}
+    """What is there and is what its name says."""
+    kept = tidy(values, _FIELDS)
+    return {key: value for key, value in kept.items() if value not in (None, [], "")}
 
 
 def collect_reports(
@@ -223,9 +237,9 @@ def _new_reports(folder: Path, since_unix: float) -> list[str]:
     texts: list[str] = []
     try:
         for path in sorted(folder.glob("*.ips")):
-            status = path.stat()
-            if status.st_mtime >= since_unix and status.st_size <= MOST_REPORT_BYTES:
-                texts.append(path.read_text(errors="replace"))
+            if path.stat().st_mtime >= since_unix:
+                with contextlib.suppress(FileTooLarge, NotARegularFile):
+                    texts.append(read_regular(path, MOST_REPORT_BYTES).decode(errors="replace"))
     except OSError:
         pass
     return texts

@@ -12,6 +12,7 @@ import struct
 from pathlib import Path
 
 from rerail.agent.stub import rerail_layout as layout
+from rerail.store.regular_files import open_descriptor
 
 COUNTERS = (
     "optimizer_steps",
@@ -44,8 +45,8 @@ class ProgressCounters:
         for name in names:
             if name.endswith(".box") and name not in self._boxes and len(self._boxes) < MOST_BOXES:
                 try:
-                    flags = os.O_RDONLY | os.O_CLOEXEC
-                    self._boxes[name] = os.open(self._agent_dir / name, flags)
+                    box = self._agent_dir / name
+                    self._boxes[name] = open_descriptor(box, os.O_RDONLY)
                 except OSError:
                     continue
 

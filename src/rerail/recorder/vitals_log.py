@@ -19,6 +19,7 @@ from pathlib import Path
 
 from rerail.recorder.vitals_buckets import Bucket, Entry, ProcessTurns, encode_values, make_entry
 from rerail.records import ProcessVitals, VitalsRow
+from rerail.store.regular_files import open_append
 
 RECENT_SECONDS = 60.0
 TREE_BUCKET_SECONDS = 1.0
@@ -56,8 +57,7 @@ class _AppendOnly:
             return False
         try:
             if self._fd < 0:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-                self._fd = os.open(self._path, flags, 0o600)
+                self._fd = open_append(self._path)
                 self._size = os.fstat(self._fd).st_size
                 if self._size == 0:
                     self._append(HEADER)

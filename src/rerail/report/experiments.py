@@ -6,13 +6,15 @@ Out: a section, or None where neither file is there or is such a document.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from rerail.evidence.run_words import listed, seconds_in_words
 from rerail.report.document import Block, Paragraph, Section, Table
 from rerail.report.verdict import as_list, as_object, as_text
+from rerail.store.bounds import EXPERIMENT_BYTES
+from rerail.store.codec import DecodeError, loads
+from rerail.store.regular_files import read_regular
 
 INVESTIGATION, VERIFICATION = "investigation.json", "verification.json"
 _MOST_TRIALS = 300
@@ -30,8 +32,8 @@ def read_experiments(folder: Path) -> dict[str, Any]:
     found = {}
     for name in (INVESTIGATION, VERIFICATION):
         try:
-            value = as_object(json.loads((folder / name).read_bytes()))
-        except (OSError, ValueError, RecursionError):
+            value = as_object(loads(read_regular(folder / name, EXPERIMENT_BYTES)))
+        except (OSError, DecodeError):
             continue
         if value:
             found[name] = value

@@ -41,7 +41,7 @@ _SOURCE_SECTIONS = {
 def render(document: Document) -> str:
     """The page. A document too large for one page loses folded blocks first, then the longest."""
     page = _render(document)
-    while len(page.encode()) > LARGEST_BYTES:
+    while len(page.encode("utf-8", "replace")) > LARGEST_BYTES:
         smaller = _without_largest_block(document)
         if smaller is None:
             break

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 import shlex
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from rerail.errors import UnreadableInput
 from rerail.records import BlackBox, Event, ProcessRecord, RunInfo, VitalsRow
@@ -20,6 +20,8 @@ from rerail.report.live_memory import Memory, memory_of
 from rerail.report.live_progress import Loss, Progress, loss_of, progress_of
 from rerail.store import RunFolder
 from rerail.store.liveness import scope
+
+T = TypeVar("T")
 
 VITALS_BYTES = 1 << 20  # the last quarter of an hour, about
 OUTPUT_LINES = 40
@@ -85,18 +87,32 @@ def take_snapshot(folder: RunFolder) -> Snapshot:
     """Read what one screen needs, in bounded time however long the run is."""
     info = folder.info()
     wanted = ("stall", "stall-over", "missing")
+    events = [event for event in folder.events() if event.kind in wanted]
+
+    def part(what: str, read: Callable[[], T], otherwise: T) -> T:
+        """run.json and the events are the run; any other part that cannot be read is missing."""
+        try:
+            return read()
+        except UnreadableInput as error:
+            events.append(Event(0.0, "missing", {"what": what, "why": error.message}))
+            return otherwise
+
     return Snapshot(
         info=info,
         now_seconds=_now_seconds(info),
         processes=folder.processes(),
-        boxes=folder.boxes(),
-        vitals=list(folder.vitals(VITALS_BYTES)),
-        recent=folder.recent_vitals(),
-        printed=[line.text for line in folder.output().tail(OUTPUT_LINES)],
-        events=[event for event in folder.events() if event.kind in wanted],
+        boxes=part("black boxes", folder.boxes, []),
+        vitals=part("vitals", lambda: list(folder.vitals(VITALS_BYTES)), []),
+        recent=part("recent vitals", folder.recent_vitals, []),
+        printed=part("output", lambda: _last_printed(folder), []),
+        events=events,
         diagnosis=_diagnosis(folder),
-        surroundings=folder.surroundings(),
+        surroundings=part("surroundings", folder.surroundings, {}),
     )
+
+
+def _last_printed(folder: RunFolder) -> list[bytes]:
+    return [line.text for line in folder.output().tail(OUTPUT_LINES)]
 
 
 def build(snapshot: Snapshot) -> Standing:

@@ -15,6 +15,8 @@ from pathlib import Path
 
 from rerail.scheduling.local import LocalTask
 from rerail.scheduling.task import Task
+from rerail.store.bounds import OUTPUT_BYTES
+from rerail.store.regular_files import read_regular
 
 # What tells how far a live run is; the rest is sent once it is over.
 _LIVE = ("run.json", "events.jsonl", "agent/*.box", "agent/*.crash")
@@ -53,9 +55,9 @@ class Recording:
                     about = path.stat()
                     stamp = about.st_size, about.st_mtime_ns
                     name = path.relative_to(folder).as_posix()
-                    if not path.is_file() or (known.get(name) == stamp and not _is_mapped(path)):
+                    if path.is_dir() or (known.get(name) == stamp and not _is_mapped(path)):
                         continue
-                    found[name] = stamp, path.read_bytes()
+                    found[name] = stamp, read_regular(path, OUTPUT_BYTES)
                 except OSError:
                     continue  # replaced at this moment: next time
         return found

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from pathlib import Path
 
-from rerail.store import layout
+from rerail.store.regular_files import open_append, open_regular
 
 RETRY_SECONDS = 2.0  # a full disk is asked again this often, not on every line
 PENDING_BYTES = 256 * 1024
@@ -76,7 +76,7 @@ class LineLog:
             return False
         try:
             if self._descriptor < 0:
-                self._descriptor = layout.open_append(self.path)
+                self._descriptor = open_append(self.path)
                 self._is_torn = _ends_torn(self.path)
             while self._pending:
                 self._write(self._pending[0])
@@ -145,7 +145,7 @@ def make_durable(descriptor: int) -> None:
 
 def _ends_torn(path: Path) -> bool:
     """Whether the file ends within a line: its writer was killed, or the disk filled up."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         if file.seek(0, os.SEEK_END) == 0:
             return False
         file.seek(-1, os.SEEK_END)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from rerail.agent.stub import rerail_layout as layout
 from rerail.records import BlackBox, LoadedFile, LoaderSettings, StepPoint
+from rerail.store.regular_files import read_regular
 
 
 class _Box:
@@ -56,7 +57,7 @@ class _Box:
 def read_box(path: Path, t0_ns: int) -> BlackBox | None:
     """The black box in `path`; `t0_ns` is the monotonic clock at the start of the run."""
     try:
-        octets = path.read_bytes()
+        octets = read_regular(path, layout.SIZE)
     except OSError:
         return None
     if len(octets) < layout.SIZE or octets[:8] != layout.MAGIC:

@@ -26,18 +26,20 @@ from rerail.records import (
     PythonFrame,
     ThreadStack,
 )
+from rerail.store.bounds import CRASH_TEXT_BYTES
+from rerail.store.regular_files import open_regular
 
 # A second record this soon after the first is its echo; later, the program had survived the first.
 ECHO_NS = 10_000_000_000
 
 _AGENT_LIBRARY = "/rerail/agent/native.abi3.so"
 _MAP_LINE = re.compile(
-    r"([0-9a-f]+)-([0-9a-f]+) (\S{4}) ([0-9a-f]+) [0-9a-f]+:[0-9a-f]+ \d+\s*(.*)"
+    r"([0-9a-f]{1,16})-([0-9a-f]{1,16}) (\S{4}) ([0-9a-f]{1,16}) [0-9a-f]+:[0-9a-f]+ \d+\s*(.*)"
 )
 _PYTHON_THREAD = re.compile(
-    r"Stack \(most recent|Current thread 0x|Thread 0x(?P<other>[0-9a-f]+)(?: \[(?P<name>.*)\])?"
+    r"Stack \(most recent|Current thread 0x|Thread 0x(?P<other>[0-9a-f]{1,16})(?: \[(?P<name>.*)\])?"
 )
-_PYTHON_FRAME = re.compile(r'  File "(.*)", line (\d+|\?\?\?) in (.*)')
+_PYTHON_FRAME = re.compile(r'  File "(.*)", line (\d{1,10}|\?\?\?) in (.*)')
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,8 @@ class _Block:
 def read_crash(path: Path, t0_ns: int) -> Crash | None:
     """The crash in `path`, or None if there was none; `t0_ns` as in read_box."""
     try:
-        text = path.read_bytes().decode("utf-8", "replace")
+        with open_regular(path) as file:
+            text = file.read(CRASH_TEXT_BYTES).decode("utf-8", "replace")
     except OSError:
         return None
     text = text[: text.rfind("\n") + 1]  # a line that was begun is not a line

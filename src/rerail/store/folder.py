@@ -2,13 +2,14 @@
 
 In: a run folder. Out: the dataclasses of `rerail.records`. Promises: a torn tail costs the last
 record; what is not there gives an empty value; what is there and cannot be read as what it should
-be gives UnreadableInput naming the file, and for a foreign schema both numbers. Nothing is written.
+be gives UnreadableInput naming the file, and for a foreign schema both numbers. Links, pipes and
+devices are not read, and no file costs more than its bound (bounds.py); `left_out` says what was not
+read for that. Nothing is written.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,15 +26,20 @@ from rerail.records import (
     Stall,
     VitalsRow,
 )
-from rerail.store import layout, liveness
+from rerail.store import bounds, layout, liveness
 from rerail.store.appending import describe
 from rerail.store.codec import DecodeError, decode, loads
+from rerail.store.event_fields import EVENT_FIELDS
 from rerail.store.jsonlines import check_schema, read_objects, unreadable
 from rerail.store.output_reader import OutputReader
+from rerail.store.plausible import has_plausible_times, is_time, tidy
 from rerail.store.process_records import assemble_processes
+from rerail.store.regular_files import is_own_folder, read_regular, regular_size
 from rerail.store.vitals_rows import read_rows
 
 T = TypeVar("T")
+
+_LAST_BYTES = 64 * 1024  # of the events, to see when the last one was
 
 
 class RunFolder:
@@ -65,15 +71,15 @@ class RunFolder:
         """Monotonic nanoseconds at the start of the run, on the machine that recorded it."""
         return self._info_as_written().t0_ns
 
-    def events(self) -> Iterator[Event]:
+    def events(self, last_bytes: int | None = None) -> Iterator[Event]:
         path = self.path / layout.EVENTS
-        for value in read_objects(path):
+        for value in read_objects(path, last_bytes):
             t, kind = value.pop("t", None), value.pop("kind", None)
-            if not isinstance(kind, str) or not _is_time(t):
+            if not isinstance(kind, str) or not is_time(t):
                 continue
             if kind == "run-started":
                 check_schema(path, value.get("schema"), layout.SCHEMA)
-            yield Event(float(t), kind, value)
+            yield Event(float(t), kind, tidy(value, EVENT_FIELDS))
 
     def processes(self) -> list[ProcessRecord]:
         """Every process of the tree, in order of appearance."""
@@ -100,10 +106,10 @@ class RunFolder:
         heard = []
         for path in (self.path / layout.OUTPUT, *self.path.glob("output.tail-*.log")):
             try:
-                status = path.stat()
+                status = path.lstat()
             except OSError:
                 continue  # the oldest tail goes when a new one is begun
-            if status.st_size:
+            if regular_size(path):
                 heard.append(status.st_mtime)
         return max(heard, default=None)
 
@@ -137,7 +143,11 @@ class RunFolder:
     def libraries(self) -> dict[str, list[MappedLibrary]]:
         """Native libraries last seen in each process, by ProcessRecord.key."""
         found = {}
-        for path in sorted((self.path / layout.MAPS).glob("*.json")):
+        left = bounds.ALL_MAPS_BYTES
+        for path in self._files(layout.MAPS, "*.json"):
+            left -= regular_size(path) or 0
+            if left < 0:
+                break
             name = f"{layout.MAPS}/{path.name}"
             document = self._document(name)
             if document is not None:
@@ -148,9 +158,11 @@ class RunFolder:
         found = []
         for value in read_objects(self.path / layout.STALLS):
             try:
-                found.append(decode(Stall, value))
+                stall = decode(Stall, value)
             except DecodeError:
                 continue
+            if has_plausible_times(stall):
+                found.append(stall)
         return found
 
     def after(self) -> AfterDeath:
@@ -174,6 +186,21 @@ class RunFolder:
             if event.kind == "missing"
         ]
 
+    def left_out(self) -> list[tuple[str, str]]:
+        """Of which files not everything is read, and why."""
+        found = []
+        for name in bounds.LOG_BYTES:
+            size, most = regular_size(self.path / name) or 0, bounds.log_bytes(name)
+            if size > most:
+                found.append((name, f"only {most >> 20} MiB of {size >> 20} MiB were read"))
+        for name, most in ((layout.OUTPUT, bounds.OUTPUT_BYTES),):
+            if (regular_size(self.path / name) or 0) > most:
+                found.append((name, f"only its first {most >> 20} MiB were read"))
+        maps = sum(regular_size(path) or 0 for path in self._files(layout.MAPS, "*.json"))
+        if maps > bounds.ALL_MAPS_BYTES:
+            found.append((layout.MAPS, f"only {bounds.ALL_MAPS_BYTES >> 20} MiB were read"))
+        return found
+
     def _info_as_written(self) -> RunInfo:
         document = self._document(layout.RUN)
         if document is None:
@@ -181,7 +208,10 @@ class RunFolder:
                 f"{self.path} is not a run folder: it has no {layout.RUN}",
                 "`rerail runs` lists the runs on record.",
             )
-        return self._record(RunInfo, document, layout.RUN)
+        info = self._record(RunInfo, document, layout.RUN)
+        if not has_plausible_times(info):
+            raise unreadable(self.path / layout.RUN, "a time in it is none")
+        return info
 
     def _is_live(self, info: RunInfo) -> bool:
         return liveness.is_live(self.path, info)
@@ -196,7 +226,7 @@ class RunFolder:
         """The latest moment that anything was written of."""
         latest: float | None = None
         try:
-            for event in self.events():
+            for event in self.events(_LAST_BYTES):
                 latest = max(latest or 0.0, event.t_seconds)
             for row in self.recent_vitals()[-1:]:
                 latest = max(latest or 0.0, row.t_seconds)
@@ -205,7 +235,12 @@ class RunFolder:
         return latest
 
     def _agent_files(self, pattern: str) -> list[Path]:
-        return sorted((self.path / layout.AGENT).glob(pattern))
+        return self._files(layout.AGENT, pattern)[: bounds.AGENT_FILES]
+
+    def _files(self, folder: str, pattern: str) -> list[Path]:
+        if not is_own_folder(self.path / folder):
+            return []
+        return sorted((self.path / folder).glob(pattern))
 
     def _agent_records(self, paths: list[Path], read: Callable[[Path, int], T | None]) -> list[T]:
         t0_ns = self.t0_ns
@@ -228,7 +263,7 @@ class RunFolder:
         """
         path = self.path / name
         try:
-            value = loads(path.read_bytes())
+            value = loads(read_regular(path, bounds.document_bytes(name)))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -260,8 +295,3 @@ class RunFolder:
         if not isinstance(items, list):
             raise unreadable(self.path / name, "it holds no list of items")
         return [self._record(kind, item, name) for item in items]
-
-
-def _is_time(value: Any) -> bool:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and math.isfinite(value)

@@ -2,7 +2,8 @@
 
 In: a path. Out: one parsed object per whole line. A torn last line is dropped; a line that was torn
 in the middle (a full disk, a recorder killed and its guardian going on) costs itself alone. A file
-that is not there has no lines.
+that is not there has no lines. Of a file past its bound, stretches that are spread over it are
+read, the beginning and the end among them: what it costs is bounded, whatever it holds.
 """
 
 from __future__ import annotations
@@ -10,32 +11,55 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from rerail.errors import UnreadableInput
+from rerail.store import bounds
 from rerail.store.appending import describe
 from rerail.store.codec import DecodeError, loads
+from rerail.store.regular_files import open_regular
 
 # No honest record is longer; without a bound a binary file in our place would be read whole.
-LONGEST_LINE = 64 * 1024 * 1024
+LONGEST_LINE = 8 * 1024 * 1024
+STRETCHES = 32  # of a file past its bound
 
 
 def read_objects(path: Path, last_bytes: int | None = None) -> Iterator[dict[str, Any]]:
     """`last_bytes`: of a long file the first line, which names things, and only the end."""
     try:
-        with path.open("rb") as file:
-            if last_bytes is not None and os.fstat(file.fileno()).st_size > last_bytes:
-                yield from _parsed(file.readline(LONGEST_LINE))
-                file.seek(max(file.tell(), os.fstat(file.fileno()).st_size - last_bytes) - 1)
-                file.readline(LONGEST_LINE)
-            while line := file.readline(LONGEST_LINE):
-                if not line.endswith(b"\n"):
-                    return
+        with open_regular(path) as file:
+            for line in _lines(file, bounds.log_bytes(path.name), last_bytes):
                 yield from _parsed(line)
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
         raise unreadable(path, describe(error)) from None
+
+
+def _lines(file: BinaryIO, most_bytes: int, last_bytes: int | None) -> Iterator[bytes]:
+    """Whole lines of the stretches that are to be read."""
+    size = os.fstat(file.fileno()).st_size
+    if last_bytes is not None and size > last_bytes:
+        yield from _lines_between(file, 0, 1)
+        yield from _lines_between(file, max(file.tell(), size - last_bytes), size)
+    elif size <= most_bytes:
+        yield from _lines_between(file, 0, most_bytes)  # also what is added meanwhile
+    else:
+        length = most_bytes // STRETCHES
+        for number in range(STRETCHES):
+            begin = (size - length) * number // (STRETCHES - 1)
+            yield from _lines_between(file, begin, begin + length)
+
+
+def _lines_between(file: BinaryIO, begin: int, end: int) -> Iterator[bytes]:
+    """Lines that begin at `begin` or after it and before `end`."""
+    file.seek(max(0, begin - 1))
+    if begin > 0:
+        file.readline(LONGEST_LINE)
+    while file.tell() < end and (line := file.readline(LONGEST_LINE)):
+        if not line.endswith(b"\n"):
+            return
+        yield line
 
 
 def _parsed(line: bytes) -> Iterator[dict[str, Any]]:

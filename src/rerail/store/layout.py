@@ -12,6 +12,8 @@ import re
 import time
 from pathlib import Path
 
+from rerail.store.regular_files import open_descriptor
+
 SCHEMA = 1
 
 RUNS = "runs"
@@ -38,7 +40,7 @@ FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 
 _ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
-_TAIL = re.compile(r"output\.tail-(\d+)\.log")
+_TAIL = re.compile(r"output\.tail-([0-9]{1,9})\.log")
 
 
 def new_run_id(unix_seconds: float) -> str:
@@ -73,12 +75,6 @@ def make_folder(path: Path) -> None:
     path.chmod(FOLDER_MODE)
 
 
-def open_append(path: Path) -> int:
-    """A descriptor at the end of the file. The umask can only take bits of 0600 away."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-    return os.open(path, flags, FILE_MODE)
-
-
 def keep_diagnosis(run: Path, document: str) -> None:
     """Also without room for it: it can be made again from the rest."""
     with contextlib.suppress(OSError):
@@ -89,9 +85,9 @@ def replace_file(path: Path, data: bytes) -> None:
     """Write beside, fsync, rename: a reader sees the old text or the new one, never a half."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        descriptor = os.open(
-            beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE
-        )
+        with contextlib.suppress(FileNotFoundError):
+            beside.unlink()  # of an earlier process with our number; or a link somewhere else
+        descriptor = open_descriptor(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         try:
             write_all(descriptor, data)
             os.fsync(descriptor)
@@ -115,7 +111,7 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
 def sync_folder(path: Path) -> None:
     """Make new names in this folder survive a power cut, where the file system can."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     except OSError:
         return
     try:

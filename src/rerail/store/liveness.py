@@ -28,7 +28,7 @@ def hold(folder: Path) -> int:
     import fcntl
 
     try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     except OSError:
         return -1
     for _ in range(50):
@@ -60,7 +60,7 @@ def is_held(folder: Path) -> bool | None:
     import fcntl
 
     try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
     except OSError:
         return None
     try:
@@ -92,11 +92,13 @@ def start_ticks(pid: int) -> int:
 
 
 def has_process(pid: int, ticks: int) -> bool:
+    if pid <= 0:
+        return False  # to the kernel a group of processes, or all of them
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
-    except (PermissionError, OverflowError):
+    except PermissionError:
         pass
     if _is_zombie(pid):
         return False

@@ -6,27 +6,32 @@ could have been typed instead.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from rerail.errors import UnknownRun
 from rerail.store import layout
+from rerail.store.bounds import document_bytes
 from rerail.store.codec import DecodeError, loads
+from rerail.store.regular_files import read_regular
 
 
 def find_run(home: Path, name: str, ids: Sequence[str]) -> Path:
     """`ids` are sorted, oldest first."""
     runs = home / layout.RUNS
     if name == "last":
-        named = [run_id for run_id in ids if (runs / run_id / layout.RUN).exists()]
+        named = [run_id for run_id in ids if _is_run(runs / run_id)]
         if not named:
             raise UnknownRun(*_nothing_recorded(home))
         return runs / _newest(runs, named)
     if name in ids:
         return runs / name
-    as_path = Path(name).expanduser()
-    if (as_path / layout.RUN).exists():
+    as_path = Path(name)
+    with contextlib.suppress(RuntimeError):  # ~somebody, whom this machine does not know
+        as_path = as_path.expanduser()
+    if _is_run(as_path):
         return as_path.absolute()
     if name and os.sep not in name:
         starting = [run_id for run_id in ids if run_id.startswith(name)]
@@ -39,7 +44,7 @@ def find_run(home: Path, name: str, ids: Sequence[str]) -> Path:
                 f"{len(matches)} runs begin with {name!r}: {_some(matches)}",
                 "Type more of the id, or `last` for the newest.",
             )
-    if as_path.is_dir():
+    if _is_folder(as_path):
         raise UnknownRun(
             f"{name} is not a run folder: it has no {layout.RUN}",
             "A run folder is runs/ID in a store; `rerail runs` lists the ids.",
@@ -55,6 +60,22 @@ def find_run(home: Path, name: str, ids: Sequence[str]) -> Path:
     )
 
 
+def _is_run(path: Path) -> bool:
+    """Whether there is a run.json, of whatever kind; what is wrong with it is for its reader."""
+    try:
+        (path / layout.RUN).lstat()
+        return True
+    except (OSError, ValueError):  # also a name that is too long, or that holds a zero byte
+        return False
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
 def _newest(runs: Path, ids: Sequence[str]) -> str:
     """Ids say the second; of runs begun in the same second run.json knows which came last."""
     second = ids[-1][:15]
@@ -64,7 +85,9 @@ def _newest(runs: Path, ids: Sequence[str]) -> str:
 
 def _started(path: Path) -> float:
     try:
-        return float(loads((path / layout.RUN).read_bytes())["started_unix"])
+        return float(
+            loads(read_regular(path / layout.RUN, document_bytes(layout.RUN)))["started_unix"]
+        )
     except (OSError, DecodeError, LookupError, TypeError, ValueError):
         return 0.0  # it cannot be read, or was removed this moment
 

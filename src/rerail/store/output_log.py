@@ -25,6 +25,7 @@ from rerail.store.appending import (
 )
 from rerail.store.codec import dump_line
 from rerail.store.output_segments import count_newlines, find_segments
+from rerail.store.regular_files import open_append
 
 HEAD_BYTES = 64 * 1024 * 1024
 TAIL_BYTES = 16 * 1024 * 1024
@@ -88,18 +89,18 @@ class OutputLog:
         last = segments[-1]
         log._has_head = True
         log.offset = last.offset + last.size
-        log.newlines = last.line - 1 + count_newlines(last.path)
+        log.newlines = last.line - 1 + count_newlines(last)
         for segment in segments:
             number = layout.tail_number(segment.path.name)
             if number is not None:
                 log._tail_number = max(log._tail_number, number)
-                newlines = count_newlines(segment.path)
+                newlines = count_newlines(segment)
                 log._tails.append(
                     _Tail(segment.path, segment.offset, segment.line, segment.size, newlines)
                 )
         log._room = (log._tail_bytes if log._tails else log._head_bytes) - last.size
         try:
-            log._descriptor = layout.open_append(last.path)
+            log._descriptor = open_append(last.path)
             log._index_bytes = (folder / layout.OUTPUT_INDEX).stat().st_size
         except OSError as error:
             faults.add("output", error)
@@ -188,7 +189,7 @@ class OutputLog:
 
     def _open_segment(self, path: Path) -> None:
         self._close_segment()
-        self._descriptor = layout.open_append(path)
+        self._descriptor = open_append(path)
         self._room = self._tail_bytes if self._has_head else self._head_bytes
 
     def _announce_segment(self, path: Path) -> None:

@@ -63,7 +63,8 @@ class OutputReader:
     def lines(self, first: int = 1, last: int | None = None) -> Iterator[OutputLine]:
         """Lines from number `first` to number `last`, both included."""
         for segment in self._segments:
-            for line in _lines_of(segment):
+            start, number = _beginning_before(segment, first)
+            for line in _lines_of(segment, start, number=number):
                 if last is not None and line.number > last:
                     return
                 if line.number >= first:
@@ -160,6 +161,22 @@ class OutputReader:
         ]
 
 
+def _beginning_before(segment: Segment, wanted: int) -> tuple[int, int]:
+    """Where a line begins, and its number: the last one found that is not past the one wanted."""
+    found = 0, segment.line
+    at, number = 0, segment.line
+    while number < wanted and at < segment.size:
+        block = _read(segment, at, min(BLOCK_BYTES, segment.size - at))
+        newlines = block.count(b"\n")
+        if not block or number + newlines > wanted:
+            break
+        if newlines:
+            number += newlines
+            found = at + block.rfind(b"\n") + 1, number
+        at += len(block)
+    return found
+
+
 def _lines_of(
     segment: Segment, start: int = 0, stop: int | None = None, number: int | None = None
 ) -> Iterator[OutputLine]:
@@ -168,7 +185,7 @@ def _lines_of(
     offset = segment.offset + start
     carry = b""
     try:
-        with segment.path.open("rb") as file:
+        with segment.open() as file:
             file.seek(start)
             left = stop - start
             while left > 0 and (block := file.read(min(BLOCK_BYTES, left))):
@@ -218,7 +235,7 @@ def _tail_of(segment: Segment, count: int) -> list[OutputLine]:
 
 def _read(segment: Segment, start: int, count: int) -> bytes:
     try:
-        with segment.path.open("rb") as file:
+        with segment.open() as file:
             file.seek(start)
             return file.read(count)
     except FileNotFoundError:

@@ -1,16 +1,19 @@
 """Which files hold the command's output, and which bytes and lines of it each one holds.
 
 In: a run folder. Out: its segments in order. Offsets and line numbers are those of everything that
-the command printed, so a gap between two segments is output that was dropped.
+the command printed, so a gap between two segments is output that was dropped. A file that is larger
+than its writer makes them counts up to a bound, and of very many tails the newest count.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import BinaryIO
 
-from rerail.store import layout
+from rerail.store import bounds, layout
 from rerail.store.jsonlines import read_objects
+from rerail.store.regular_files import open_beginning, regular_size
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,10 @@ class Segment:
     path: Path
     offset: int  # of its first byte in all output
     line: int  # number of the line that its first byte lies in
-    size: int
+    size: int  # of what is to be read of it
+
+    def open(self) -> BinaryIO:
+        return open_beginning(self.path, self.size)
 
     @property
     def end(self) -> int:
@@ -47,7 +53,7 @@ def find_segments(folder: Path, *, without_zeros: bool = False) -> list[Segment]
             offset, line = places[name]
         elif segments:
             last = segments[-1]
-            offset, line = last.end, last.line + count_newlines(last.path)
+            offset, line = last.end, last.line + count_newlines(last)
         else:
             offset, line = 0, 1
         if segments and offset < segments[-1].end:
@@ -60,22 +66,27 @@ def find_segments(folder: Path, *, without_zeros: bool = False) -> list[Segment]
 
 
 def _sizes(folder: Path) -> dict[str, int]:
+    tails = {}
     sizes = {}
     try:
         for path in folder.glob("output*.log"):
-            if path.name == layout.OUTPUT or layout.tail_number(path.name) is not None:
-                sizes[path.name] = path.stat().st_size
+            number = layout.tail_number(path.name)
+            size = regular_size(path)
+            if size is not None and path.name == layout.OUTPUT:
+                sizes[path.name] = min(size, bounds.OUTPUT_BYTES)
+            elif size is not None and number is not None:
+                tails[number] = path.name, min(size, bounds.TAIL_BYTES)
     except OSError:
         pass
-    return sizes
+    return sizes | dict(tails[number] for number in sorted(tails)[-bounds.TAILS :])
 
 
 def _size_without_zeros(segment: Segment) -> int:
     size = segment.size
     try:
-        with segment.path.open("rb") as file:
+        with segment.open() as file:
             while size > 0:
-                start = max(0, size - 4096)
+                start = max(0, size - (1 << 20))
                 file.seek(start)
                 kept = len(file.read(size - start).rstrip(b"\0"))
                 if kept:
@@ -86,10 +97,10 @@ def _size_without_zeros(segment: Segment) -> int:
     return size
 
 
-def count_newlines(path: Path) -> int:
+def count_newlines(segment: Segment) -> int:
     count = 0
     try:
-        with path.open("rb") as file:
+        with segment.open() as file:
             while block := file.read(1 << 20):
                 count += block.count(b"\n")
     except OSError:

@@ -15,26 +15,26 @@ from rerail.records import Event, ProcessRecord
 
 def assemble_processes(events: Iterable[Event]) -> list[ProcessRecord]:
     found: dict[str, ProcessRecord] = {}
+    latest: dict[int, str] = {}  # the process that has a pid now
     for event in events:
         if not event.kind.startswith("process-"):
             continue
         pid, start = _whole(event.data.get("pid")), _whole(event.data.get("start")) or 0
         if pid is None:
             continue
-        key = f"{pid}-{start}" if start else _latest_key(found, pid)
+        # Where the start is not known: a guardian sees only the pid of an ending.
+        key = f"{pid}-{start}" if start else latest.get(pid, f"{pid}-0")
         record = found.get(key) or _begin(event, pid, start)
         if event.kind == "process-changed":
             record = _change(record, event.data)
         elif event.kind == "process-ended":
             record = _end(record, event)
         found[key] = record
+        if record.ended_t_seconds is None:
+            latest[pid] = key
+        elif latest.get(pid) == key:
+            del latest[pid]
     return list(found.values())
-
-
-def _latest_key(found: dict[str, ProcessRecord], pid: int) -> str:
-    """Who is meant where the start is not known: a guardian sees only the pid of an ending."""
-    alive = [key for key, p in found.items() if p.pid == pid and p.ended_t_seconds is None]
-    return alive[-1] if alive else f"{pid}-0"
 
 
 def _begin(event: Event, pid: int, start: int) -> ProcessRecord:

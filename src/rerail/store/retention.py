@@ -1,16 +1,19 @@
 """Keeping the store within its size: oldest runs go first, live runs never.
 
 In: a store's runs folder and a limit in bytes. Out: the ids that were removed. Removal renames the
-folder aside first, so that a half-removed run is never taken for a run.
+folder aside first, so that a half-removed run is never taken for a run, and of several processes
+that remove the same run exactly one does.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from pathlib import Path
 
 from rerail.errors import UsageError
+from rerail.store.regular_files import is_own_folder
 
 DEFAULT_LIMIT_BYTES = 5 * 1024**3
 
@@ -38,7 +41,10 @@ def remove_folder(path: Path) -> None:
 
     aside = path.with_name(f".removed-{path.name}-{os.getpid()}")
     path.rename(aside)
-    shutil.rmtree(aside, ignore_errors=True)
+    if is_own_folder(aside):
+        shutil.rmtree(aside, ignore_errors=True)
+    else:
+        aside.unlink()  # a link to a run elsewhere, which stays as it is
 
 
 def sweep_leftovers(runs: Path) -> None:
@@ -50,4 +56,8 @@ def sweep_leftovers(runs: Path) -> None:
     except OSError:
         return
     for path in leftovers:
-        shutil.rmtree(path, ignore_errors=True)
+        if is_own_folder(path):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with contextlib.suppress(OSError):
+                path.unlink()

@@ -15,6 +15,7 @@ from pathlib import Path
 from rerail.store import layout
 from rerail.store.codec import dump_line
 from rerail.store.jsonlines import read_objects
+from rerail.store.regular_files import is_own_folder, open_append
 
 
 def sizes_of(home: Path, ids: Sequence[str], seconds: float | None = None) -> dict[str, int]:
@@ -41,6 +42,8 @@ def sizes_of(home: Path, ids: Sequence[str], seconds: float | None = None) -> di
 def folder_bytes(path: Path) -> int:
     """What a run folder takes on the disk; blocks, not lengths: the black boxes are sparse."""
     total = 0
+    if not is_own_folder(path):
+        return 0  # a link: what it points to is not part of the store
     try:
         with os.scandir(path) as entries:
             for entry in entries:
@@ -63,7 +66,7 @@ def _read(home: Path) -> tuple[dict[str, int], int]:
         for row in read_objects(home / layout.SIZES):
             lines += 1
             name, size = row.get("id"), row.get("bytes")
-            if isinstance(name, str) and isinstance(size, int):
+            if isinstance(name, str) and isinstance(size, int) and size >= 0:
                 known[name] = size
     except Exception:  # a cache that cannot be read is an empty one
         return {}, 0
@@ -78,7 +81,7 @@ def _remember(
             kept = {**{name: size for name, size in known.items() if name in ids}, **new}
             layout.replace_file(home / layout.SIZES, _text(kept))
         elif new:
-            descriptor = layout.open_append(home / layout.SIZES)
+            descriptor = open_append(home / layout.SIZES)
             try:
                 os.write(descriptor, _text(new))
             finally:

@@ -7,7 +7,9 @@ and says so; no live run is ever removed; the index is a cache, and a store with
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +25,7 @@ from rerail.store.codec import DecodeError, decode, dumps, loads
 from rerail.store.home import fallback_home, is_ours
 from rerail.store.index import Index
 from rerail.store.names import find_run
+from rerail.store.plausible import has_plausible_times, is_number
 from rerail.store.sizes import folder_bytes, sizes_of
 from rerail.store.writer import RunWriter, set_reserve_aside
 
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from rerail.store.folder import RunFolder
 
 CLEAN_SECONDS = 0.1  # what a new run spends on making room before its command starts
+_CAUSE = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")  # the id of one
 UNNAMED_SECONDS = 3600.0  # how long a folder may stand without its run.json
 
 
@@ -42,6 +46,15 @@ class RunSummary:
     size_bytes: int
     leading_cause: str | None
     leading_probability: float | None
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What is on record: the runs, newest first, and folders that cannot be read, with the reason."""
+
+    summaries: Sequence[RunSummary]
+    unreadable: Sequence[tuple[str, str]] = ()
+    index_problem: str | None = None
 
 
 class Store:
@@ -132,11 +145,15 @@ class Store:
 
     def summaries(self) -> Sequence[RunSummary]:
         """Every run that can be read with its size and leading cause, newest first."""
+        return self.listing().summaries
+
+    def listing(self) -> Listing:
+        """The same, and which folders could not be read: each costs its own row, not the list."""
         ids = self.ids()
         if not ids:
-            return []
+            return Listing([])
         with Index(self.home) as index:
-            return self._summaries(index, ids)
+            return self._listing(index, ids)
 
     def history(self, info: RunInfo, limit: int = 20) -> Sequence[RunFolder]:
         """Earlier runs of the same command in the same folder, newest first.
@@ -153,18 +170,25 @@ class Store:
         ]
         return same[:limit]
 
-    def remove(self, name: str) -> None:
-        """Remove one run for good; a run that is still being recorded is refused."""
+    def remove(self, name: str) -> int | None:
+        """Remove one run for good; a run that is still being recorded is refused.
+
+        The bytes that are free now; None if another process removed it first.
+        """
         folder = self.resolve(name)
         if _is_in_use(folder):
             raise UsageError(
                 f"run {folder.id} is still running: not removed",
                 f"Look at it with `rerail show {folder.id}`; remove it when it has ended.",
             )
+        size = folder_bytes(folder.path)
         try:
             retention.remove_folder(folder.path)
+        except FileNotFoundError:
+            return None
         except OSError as error:
             raise StoreUnavailable(f"cannot remove {folder.path}: {describe(error)}") from None
+        return size
 
     def clean(self, limit_bytes: int, seconds: float | None = None) -> Sequence[str]:
         """Remove oldest runs until the store fits; ids of those removed. Live runs stay."""
@@ -180,12 +204,18 @@ class Store:
             folder = _reader(self.runs / name)
             if _is_in_use(folder):
                 continue
+            # No run goes because a cache says that it is large.
+            size = folder_bytes(folder.path)
+            total += size - sizes.get(name, 0)
+            sizes[name] = size
+            if total <= limit_bytes:
+                break
             try:
                 retention.remove_folder(folder.path)
             except OSError:
                 continue
             removed.append(name)
-            total -= sizes.get(name, 0)
+            total -= size
             if deadline is not None and time.monotonic() > deadline:
                 break  # the next run goes on from here
         return removed
@@ -196,9 +226,9 @@ class Store:
             index.delete()
         return len(self.summaries())
 
-    def _summaries(self, index: Index, ids: Sequence[str]) -> Sequence[RunSummary]:
+    def _listing(self, index: Index, ids: Sequence[str]) -> Listing:
         known = index.rows()
-        found, changed = [], []
+        found, changed, unreadable = [], [], []
         for name in ids:
             folder = _reader(self.runs / name)
             stamp = _stamp(folder.path)
@@ -207,14 +237,17 @@ class Store:
             if summary is None:
                 try:
                     summary = _read_summary(folder)
-                except RerailError:
+                except Exception as error:
+                    # Whatever is wrong with one folder, the others are listed.
+                    if _has_run_file(folder.path):
+                        unreadable.append((name, _reason(error)))
                     continue
                 if summary.info.state != "running":
                     changed.append((name, stamp, _to_row(summary), summary.size_bytes))
             found.append(summary)
         index.update(changed, known.keys() - set(ids))
         found.sort(key=lambda summary: (summary.info.started_unix, summary.info.id), reverse=True)
-        return found
+        return Listing(found, unreadable, index.problem)
 
     def _make_room(self) -> None:
         try:
@@ -291,7 +324,22 @@ def _is_being_made(path: Path) -> bool:
         age_seconds = time.time() - path.stat().st_mtime
     except OSError:
         return False
-    return age_seconds < UNNAMED_SECONDS and not (path / layout.RUN).exists()
+    return age_seconds < UNNAMED_SECONDS and not _has_run_file(path)
+
+
+def _has_run_file(path: Path) -> bool:
+    """A folder without one is a run about to begin, or something of the user's."""
+    try:
+        (path / layout.RUN).lstat()
+        return True
+    except OSError:
+        return False
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, RerailError):
+        return error.message
+    return f"{type(error).__name__}: {error}"[:200]
 
 
 def _stamp(path: Path) -> str:
@@ -299,7 +347,7 @@ def _stamp(path: Path) -> str:
     parts = []
     for name in (layout.RUN, layout.DIAGNOSIS):
         try:
-            status = (path / name).stat()
+            status = (path / name).lstat()
             parts.append(f"{status.st_mtime_ns}:{status.st_size}")
         except OSError:
             parts.append("-")
@@ -307,19 +355,26 @@ def _stamp(path: Path) -> str:
 
 
 def _read_summary(folder: RunFolder) -> RunSummary:
-    info = folder.info()
+    # Its name in the store is what it answers to, whatever a copied run.json says.
+    info = dataclasses.replace(folder.info(), id=folder.id)
     cause, probability = None, None
     try:
         causes = folder.diagnosis().get("causes") or [{}]
         cause, probability = causes[0].get("id"), causes[0].get("probability")
     except (RerailError, AttributeError, IndexError, KeyError, TypeError):
         pass  # the run itself can be read
+    return _summary(info, folder.path, folder_bytes(folder.path), cause, probability)
+
+
+def _summary(
+    info: RunInfo, path: Path, size_bytes: int, cause: Any, probability: Any
+) -> RunSummary:
     return RunSummary(
         info=info,
-        path=folder.path,
-        size_bytes=folder_bytes(folder.path),
-        leading_cause=cause if isinstance(cause, str) else None,
-        leading_probability=float(probability) if isinstance(probability, (int, float)) else None,
+        path=path,
+        size_bytes=size_bytes,
+        leading_cause=cause if isinstance(cause, str) and _CAUSE.fullmatch(cause) else None,
+        leading_probability=float(probability) if is_number(probability) else None,
     )
 
 
@@ -329,7 +384,10 @@ def _to_row(summary: RunSummary) -> str:
 
 def _from_row(path: Path, text: str, size_bytes: int) -> RunSummary | None:
     try:
-        info, cause, probability = loads(text)
-        return RunSummary(decode(RunInfo, info), path, size_bytes, cause, probability)
+        value, cause, probability = loads(text)
+        info = decode(RunInfo, value)
     except (DecodeError, TypeError, ValueError):
         return None
+    if info.id != path.name or not has_plausible_times(info):
+        return None
+    return _summary(info, path, size_bytes, cause, probability)

@@ -2,20 +2,22 @@
 
 In: a vitals file of docs/run-folder.md. Out: records.VitalsRow. The columns of a process are
 positional, because a row with forty processes is written ten times a second; the header says what
-they are, so that another version may have more. A row that is not one costs itself alone.
+they are, so that another version may have more. A row that is not one costs itself alone; what is
+no number, or no plausible one, counts as not observed. At most VITALS_ROWS rows are read.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from rerail.records import ProcessVitals, VitalsRow
 from rerail.store import layout
+from rerail.store.bounds import VITALS_ROWS
 from rerail.store.jsonlines import check_schema, read_objects
+from rerail.store.plausible import is_number, is_time
 
 PROCESS_FIELDS = tuple(field.name for field in dataclasses.fields(ProcessVitals))
 _KINDS: tuple[type[int] | type[float], ...] = tuple(
@@ -27,6 +29,7 @@ _KINDS: tuple[type[int] | type[float], ...] = tuple(
 def read_rows(path: Path, last_bytes: int | None = None) -> Iterator[VitalsRow]:
     """The rows of one vitals file; none if it is not there or its header was never written."""
     fields: list[str] | None = None
+    count = 0
     for value in read_objects(path, last_bytes):
         if "process_fields" in value:  # again after a guardian took over
             check_schema(path, value.get("schema"), layout.SCHEMA)
@@ -36,15 +39,18 @@ def read_rows(path: Path, last_bytes: int | None = None) -> Iterator[VitalsRow]:
             row = _decode_row(value, fields)
             if row is not None:
                 yield row
+                count += 1
+            if count == VITALS_ROWS:
+                return
 
 
 def _decode_row(value: dict[str, Any], fields: list[str]) -> VitalsRow | None:
     try:
         return VitalsRow(
-            t_seconds=_finite(value["t"]),
-            span_seconds=_finite(value.get("span", 0.0)),
+            t_seconds=_time(value["t"]),
+            span_seconds=_time(value.get("span", 0.0)),
             tree=_decode_vitals(value["tree"], fields),
-            process_count=int(value.get("n", 0)),
+            process_count=max(0, int(value.get("n", 0))),
             processes={
                 str(key): _decode_vitals(columns, fields)
                 for key, columns in value.get("procs", {}).items()
@@ -62,20 +68,16 @@ def _decode_vitals(columns: list[Any], fields: list[str]) -> ProcessVitals:
     known: dict[str, Any] = {
         name: kind(found[name])
         for name, kind in zip(PROCESS_FIELDS, _KINDS, strict=True)
-        if found.get(name) is not None
+        if is_number(found.get(name))
     }
     return ProcessVitals(**known)
 
 
-def _finite(value: Any) -> float:
-    if isinstance(value, str) or not math.isfinite(value):
+def _time(value: Any) -> float:
+    if not is_time(value):
         raise ValueError(value)
     return float(value)
 
 
 def _numbers(values: dict[str, Any]) -> dict[str, float]:
-    return {
-        name: value
-        for name, value in values.items()
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    }
+    return {name: value for name, value in values.items() if is_number(value)}

@@ -17,9 +17,11 @@ from typing import Any
 from rerail.records import Outcome, RunInfo
 from rerail.store import layout, liveness
 from rerail.store.appending import FaultLog, LineLog
+from rerail.store.bounds import document_bytes
 from rerail.store.codec import DecodeError, decode, dump_line, dumps, encode, loads
 from rerail.store.jsonlines import read_objects, unreadable
 from rerail.store.output_log import OutputLog
+from rerail.store.regular_files import open_append, read_regular
 
 # Room for the last events, run.json, after.json, crashes.json and diagnosis.json of a usual death.
 RESERVE_BYTES = 512 * 1024
@@ -52,7 +54,9 @@ class RunWriter:
     def adopt(cls, path: Path) -> RunWriter:
         """Go on with a run whose recorder was killed: same files, same clock, same counts."""
         try:
-            info = decode(RunInfo, loads((path / layout.RUN).read_bytes()))
+            info = decode(
+                RunInfo, loads(read_regular(path / layout.RUN, document_bytes(layout.RUN)))
+            )
         except (OSError, DecodeError) as error:
             raise unreadable(path / layout.RUN, str(error)) from None
         writer = cls(path, info, is_resumed=True)
@@ -203,7 +207,7 @@ class RunWriter:
 
 def set_reserve_aside(path: Path) -> None:
     """Take the space now that the ending will need if the disk is full by then."""
-    descriptor = layout.open_append(path / layout.RESERVE)
+    descriptor = open_append(path / layout.RESERVE)
     try:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(descriptor, 0, RESERVE_BYTES)

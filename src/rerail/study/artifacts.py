@@ -20,9 +20,12 @@ from typing import Any
 from rerail.errors import RerailError
 from rerail.store import layout
 from rerail.store.codec import DecodeError, dumps, loads
+from rerail.store.regular_files import read_regular
 from rerail.study.completeness import what_is_wrong
+from rerail.study.journal_fields import is_collected_file
 
 MANIFEST = "rerail-cell.json"
+MOST_MANIFEST_BYTES = 16 << 20
 SCHEMA = 1
 _STAGING = ".collecting-"
 _BLOCK = 1 << 20
@@ -115,11 +118,12 @@ def forget_originals(work: Path, target: Path, files: Sequence[dict[str, Any]]) 
 def read_manifest(target: Path) -> dict[str, Any] | None:
     """What was collected here; None if this is not a folder of ours."""
     try:
-        value = loads((target / MANIFEST).read_bytes())
+        value = loads(read_regular(target / MANIFEST, MOST_MANIFEST_BYTES))
     except (OSError, DecodeError):
         return None
     is_ours = isinstance(value, dict) and value.get("schema") == SCHEMA
-    return value if is_ours and isinstance(value.get("files"), list) else None
+    files = value.get("files") if is_ours else None
+    return value if isinstance(files, list) and all(map(is_collected_file, files)) else None
 
 
 def what_is_missing(target: Path, *, reads_all: bool = False) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import re
 from collections.abc import Iterator
 
@@ -17,6 +18,7 @@ from rerail.study.fields import WrongStudyFile
 from rerail.study.model import Cell, ExplicitCell, Study, Value
 
 LONGEST_NAME = 120
+MOST_CELLS = 20_000  # at a minute each, two weeks
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|(?<!\$)\{([A-Za-z_-][\w.-]*)\}")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._=+-]+")
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
@@ -26,6 +28,12 @@ def expand(study: Study) -> list[Cell]:
     """Every cell of the study; two of the same name are refused."""
     used = placeholders(study)
     cells: dict[str, Cell] = {}
+    count = math.prod(len(axis.values) for axis in study.axes) * max(1, len(study.seeds))
+    if count > MOST_CELLS:
+        raise WrongStudyFile(
+            f"{study.path}:1: axes: {count} cells, and a study has at most {MOST_CELLS}",
+            "Take values out of the axes, or write the cells that matter as [[cell]] tables.",
+        )
     for name, parameters, line in _configurations(study):
         for seed in study.seeds or (0,):
             full = f"{name}_seed={seed}" if study.seeds else name

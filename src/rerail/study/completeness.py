@@ -43,7 +43,7 @@ def _torn_line(path: Path) -> str | None:
             try:
                 if line.strip():
                     json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 return f"line {number} is not JSON"
     return None
 

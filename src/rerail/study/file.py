@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from rerail.errors import UnreadableInput
+from rerail.store.regular_files import read_regular
 from rerail.study.cells import expand, placeholders
 from rerail.study.fields import Table, WrongStudyFile, in_words
 from rerail.study.lines import KeyLines
@@ -33,6 +35,7 @@ _TOP = {
     *("name", "command", "seeds", "inputs", "artifacts", "results", "folder", "keep"),
     *("axes", "cell", "environment", "metrics", "limits", "resume"),
 }
+MOST_BYTES = 4 << 20
 _LIMITS = {"cores", "memory", "time", "stall", "jobs", "retries"}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+-]*")
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
@@ -50,6 +53,8 @@ def load_study(path: Path | str) -> Study:
     # Resolved: processes are found by it, however the file was reached.
     folder = (path.parent / top.text("folder", f"{name}.study")).resolve()
     results = path.parent / top.text("results") if "results" in top else folder / "results"
+    if max(len(part.encode()) for part in (*folder.parts, *results.parts)) > 255:
+        raise top.refuse("folder", "expected a name that a file system takes: it is too long")
     study = Study(
         path=path,
         name=name,
@@ -75,7 +80,7 @@ def load_study(path: Path | str) -> Study:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return read_regular(path, MOST_BYTES, follows_links=True).decode()
     except FileNotFoundError:
         raise UnreadableInput(
             f"there is no study file {path}",
@@ -95,14 +100,22 @@ def _parse(path: Path, text: str) -> dict[str, Any]:
     try:
         table: dict[str, Any] = tomllib.loads(text)
         return table
-    except tomllib.TOMLDecodeError as error:
-        found = re.search(r"\(at line (\d+), column (\d+)\)|\(at end of document\)", str(error))
-        line = found[1] if found and found[1] else len(text.splitlines()) or 1
-        problem = str(error).partition(" (at ")[0]
-        raise WrongStudyFile(
-            f"{path}:{line}: not TOML: {problem[:1].lower()}{problem[1:]}",
-            'Texts need quotes: command = "python train.py". Lists need brackets: [1, 2].',
-        ) from None
+    except RecursionError:
+        raise WrongStudyFile(f"{path}: lists or tables in it are nested too deeply") from None
+    except ValueError as error:
+        if not isinstance(error, tomllib.TOMLDecodeError):  # a number of thousands of digits
+            raise WrongStudyFile(f"{path}: a value in it is out of all bounds") from None
+        raise _not_toml(path, text, error) from None
+
+
+def _not_toml(path: Path, text: str, error: ValueError) -> WrongStudyFile:
+    found = re.search(r"\(at line (\d+), column (\d+)\)|\(at end of document\)", str(error))
+    line = found[1] if found and found[1] else len(text.splitlines()) or 1
+    problem = str(error).partition(" (at ")[0]
+    return WrongStudyFile(
+        f"{path}:{line}: not TOML: {problem[:1].lower()}{problem[1:]}",
+        'Texts need quotes: command = "python train.py". Lists need brackets: [1, 2].',
+    )
 
 
 def _command(top: Table) -> tuple[str, ...]:
@@ -112,15 +125,19 @@ def _command(top: Table) -> tuple[str, ...]:
         )
     value = top.values["command"]
     if isinstance(value, str):
-        try:
-            words = shlex.split(value)
-        except ValueError as error:
-            raise top.refuse("command", f"cannot be split into words: {error}") from None
+        words = _split(top, "command", value)
     else:
         words = list(top.texts("command"))
     if not words:
         raise top.refuse("command", "expected a command, found an empty one")
     return tuple(words)
+
+
+def _split(table: Table, key: str, text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise table.refuse(key, f"cannot be split into words: {error}") from None
 
 
 def _axes(top: Table) -> tuple[Axis, ...]:
@@ -271,7 +288,10 @@ def _resume(top: Table) -> Resume | None:
     if "checkpoint" not in table:
         raise table.refuse(None, "there is no checkpoint", 'checkpoint = "weights/last.pt"')
     arguments = table.values.get("arguments", [])
-    words = shlex.split(arguments) if isinstance(arguments, str) else table.texts("arguments")
+    if isinstance(arguments, str):
+        words: Sequence[str] = _split(table, "arguments", arguments)
+    else:
+        words = table.texts("arguments")
     return Resume(table.text("checkpoint"), tuple(words))
 
 

@@ -17,6 +17,9 @@ from rerail.store import layout
 from rerail.store.appending import describe
 from rerail.store.codec import dump_line
 from rerail.store.jsonlines import check_schema, read_objects
+from rerail.store.plausible import tidy
+from rerail.store.regular_files import open_append, open_descriptor, open_regular
+from rerail.study.journal_fields import JOURNAL_FIELDS
 
 SCHEMA = 1
 NAME = "journal.jsonl"
@@ -36,7 +39,7 @@ class Journal:
             folder.mkdir(parents=True, exist_ok=True)
             self._lock = _lock(folder)
             is_new = not self.path.exists()
-            self._descriptor = layout.open_append(self.path)
+            self._descriptor = open_append(self.path)
             self._end_torn_line()
         except OSError as error:
             raise StudyNotWritable(
@@ -63,7 +66,7 @@ class Journal:
 
     def _end_torn_line(self) -> None:
         """Of a study that was killed while it wrote: what follows begins on a line of its own."""
-        with self.path.open("rb") as file:
+        with open_regular(self.path) as file:
             if file.seek(0, os.SEEK_END) == 0:
                 return
             file.seek(-1, os.SEEK_END)
@@ -78,7 +81,8 @@ def read_journal(folder: Path) -> list[dict[str, Any]]:
     for event in read_objects(path):
         check_schema(path, event.get("schema"), SCHEMA)
         if isinstance(event.get("kind"), str):
-            events.append(event)
+            kept = tidy(event, JOURNAL_FIELDS)
+            events.append({name: value for name, value in kept.items() if value is not None})
     return events
 
 
@@ -87,7 +91,7 @@ def is_running(folder: Path) -> bool:
     import fcntl
 
     try:
-        descriptor = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = open_descriptor(folder / LOCK, os.O_RDONLY)
     except OSError:
         return False
     try:
@@ -103,7 +107,7 @@ def _lock(folder: Path) -> int:
     """Held as long as we live, and let go by the kernel however we end."""
     import fcntl
 
-    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = open_descriptor(folder / LOCK, os.O_RDWR | os.O_CREAT)
     for _ in range(50):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -70,9 +70,7 @@ class KeyLines:
 def _open_after(rest: str, depth: int) -> tuple[int, str]:
     """How many brackets are open after this, and which string is."""
     at = 0
-    for found in _OPAQUE.finditer(rest):
-        if found.start() < at:
-            continue
+    while found := _OPAQUE.search(rest, at):
         depth += _balance(rest[at : found.start()])
         token = found[0]
         at = found.end()
@@ -80,7 +78,7 @@ def _open_after(rest: str, depth: int) -> tuple[int, str]:
             end = rest.find(token, at)
             if end < 0:
                 return depth, token
-            return _open_after(rest[end + 3 :], depth)
+            at = end + 3
     return max(0, depth + _balance(rest[at:])), ""
 
 

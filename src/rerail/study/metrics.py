@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from rerail.store import RunFolder
+from rerail.store.regular_files import FileTooLarge, read_regular
 from rerail.study.model import Metric
+
+MOST_BYTES = 64 << 20  # of a file of numbers; a line for each step of a long training fits
 
 
 class NoNumber(Exception):
@@ -66,13 +69,15 @@ def _from_output(pattern: str, run: RunFolder | None) -> Iterator[float]:
 def _from_file(path: Path, key: str) -> Iterator[float]:
     """Every value of the key: one of a .json file, one per line of a .jsonl file."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_regular(path, MOST_BYTES, follows_links=True).decode()
+    except FileTooLarge as error:
+        raise NoNumber(f"{path.name} cannot be read: {error.strerror}") from None
     except (OSError, UnicodeDecodeError):
         raise NoNumber(f"there is no {path.name} to read") from None
     for part in text.splitlines() if path.suffix == ".jsonl" else [text]:
         try:
             value = json.loads(part) if part.strip() else None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise NoNumber(f"{path.name} is not whole JSON") from None
         number = _number(_at(value, key))
         if number is not None:
@@ -99,5 +104,5 @@ def _number(value: Any) -> float | None:
         return None
     try:
         return float(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None

@@ -1,0 +1,49 @@
+"""How large an honest file of a run folder gets, with room to spare.
+
+A reader refuses a document past its bound, and of a log reads stretches that are spread over it:
+what a run folder costs its reader is bounded whatever lies in it. JSON takes up to thirty times its
+size once parsed, so the sum of these is what a reader may need, thirtyfold at the very worst.
+"""
+
+from __future__ import annotations
+
+from rerail.store import layout
+
+MIB = 1 << 20
+
+DOCUMENT_BYTES = {
+    layout.RUN: 4 * MIB,  # a command line has at most 2 MiB
+    layout.SURROUNDINGS: 4 * MIB,
+    layout.DIAGNOSIS: 4 * MIB,
+    layout.AFTER: 8 * MIB,  # eight crash reports of macOS, 512 KiB each
+    layout.CRASHES: 8 * MIB,
+}
+EXPERIMENT_BYTES = 8 * MIB  # investigation.json, verification.json
+LOG_BYTES = {
+    layout.EVENTS: 16 * MIB,  # 60,000 processes
+    layout.VITALS: 16 * MIB,  # about nine hours; of a longer run stretches of the whole
+    layout.VITALS_RECENT: 4 * MIB,  # its writer stops at 600 KiB
+    layout.VITALS_RECENT_OLD: 4 * MIB,
+    layout.STALLS: 16 * MIB,
+    layout.OUTPUT_INDEX: 16 * MIB,
+}
+OTHER_LOG_BYTES = 16 * MIB
+VITALS_ROWS = 100_000  # of 160 bytes and more, within the bound above
+
+MAP_BYTES = 2 * MIB  # of one process; 5,000 libraries
+ALL_MAPS_BYTES = 16 * MIB
+CRASH_TEXT_BYTES = 8 * MIB
+AGENT_FILES = 4096  # boxes, and as many crash files
+
+# The writer keeps 64 MiB, then tails of 16 MiB.
+OUTPUT_BYTES = 128 * MIB
+TAIL_BYTES = 32 * MIB
+TAILS = 16
+
+
+def document_bytes(name: str) -> int:
+    return DOCUMENT_BYTES.get(name, MAP_BYTES)
+
+
+def log_bytes(name: str) -> int:
+    return LOG_BYTES.get(name, OTHER_LOG_BYTES)
