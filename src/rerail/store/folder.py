@@ -30,6 +30,7 @@ from rerail.store.appending import describe
 from rerail.store.codec import DecodeError, decode, loads
 from rerail.store.jsonlines import check_schema, read_objects, unreadable
 from rerail.store.output_reader import OutputReader
+from rerail.store.private import PrivateRecord, read_private
 from rerail.store.process_records import assemble_processes
 from rerail.store.vitals_rows import read_rows
 
@@ -161,6 +162,10 @@ class RunFolder:
 
     def surroundings(self) -> dict[str, Any]:
         return self._document_object(layout.SURROUNDINGS)
+
+    def private(self) -> PrivateRecord:
+        """The command as it was typed and what the masks stand for: never to be shown or sent."""
+        return read_private(self.path)
 
     def diagnosis(self) -> dict[str, Any]:
         """`diagnosis.json` as the contract has it; empty until somebody has explained the run."""
