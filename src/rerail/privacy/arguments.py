@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from rerail.privacy.finding import find_secrets
-from rerail.privacy.names import is_secret_value, looks_like_a_password
+from rerail.privacy.names import MASKED, is_secret_value, looks_like_a_password
 from rerail.privacy.shapes import PROGRAM, SECRET_NAME
 
 _FLAG = re.compile(r"^-{1,2}[A-Za-z][\w.-]*$")
@@ -38,6 +38,8 @@ def secrets_of(arguments: Sequence[str]) -> list[Stretch | None]:
 
 
 def _is_announced(flag: str, value: str) -> bool:
+    if MASKED.fullmatch(value):
+        return False
     if flag in _PASSWORD_FLAGS:
         return not value.startswith("-") and looks_like_a_password(value)
     if not _FLAG.match(flag) or (value.startswith("-") and _FLAG.match(value)):

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rerail.privacy.finding import Found
+from rerail.privacy.names import MASKED
 from rerail.privacy.shapes import PRIVATE_KEY, URL_LOGIN
 
 UNNUMBERED = "[secret]"
@@ -62,6 +63,8 @@ class KnownSecrets:
 
     def mask_of(self, value: str, kind: str) -> str:
         """The mask of a value, new or known. A forked child gives no numbers of its own."""
+        if MASKED.fullmatch(value):
+            return value
         number = self._numbers.get(value)
         if number is None:
             if len(self._numbers) >= _MOST or os.getpid() != self._owner:

@@ -57,7 +57,8 @@ _PROSE = re.compile(
     r"|an|to|in|of|str|int|bool|bytes|optional|string|expected|x+|[^\w\s]+|\$\{?\w+\}?|<[^<>]*>?"
     r"|\{\w*\}?|masked|redacted|bearer|basic|digest|negotiate|token)"
 )
-MASKED = re.compile(
+MASKED = re.compile(  # also the marks of blank_command and of the agent
+    r"\[(?:…|\.\.\.)\]|"
     r"\[secret(?:-\d+)?\]\**|\*{3,}(?: .*)?|\[(?:email|address)-\d+\]|(?:host|user)-\d+"
 )
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")

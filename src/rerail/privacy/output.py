@@ -31,20 +31,22 @@ class OutputMasker:
 
     def feed(self, data: bytes) -> tuple[bytes, list[Correction]]:
         plain = self._plain + data
-        masked = plain
+        # What is hidden stays hidden: a secret whose beginning left the carry is no longer known.
+        masked = self._written + data
         places = self._masker.places(plain)
         if places:
-            masked = self._masked(plain, places)
+            masked = self._masked(plain, masked, places)
         old = len(self._plain)
         corrections = []
         if masked[:old] != self._written:
             first = next(i for i in range(old) if masked[i] != self._written[i])
             corrections.append((old - first, masked[first:old]))
-        self._plain, self._written = plain[-CARRY_BYTES:], masked[-CARRY_BYTES:]
+        keep = _whole_lines(plain)
+        self._plain, self._written = plain[keep:], masked[keep:]
         return masked[old:], corrections
 
-    def _masked(self, plain: bytes, places: list[Found]) -> bytes:
-        result = bytearray(plain)
+    def _masked(self, plain: bytes, written: bytes, places: list[Found]) -> bytes:
+        result = bytearray(written)
         before = len(self._masker.known.values())
         for start, end, kind in places:
             # At the very end it may go on: hidden now, remembered once it is whole.
@@ -53,6 +55,15 @@ class OutputMasker:
             result[start:end] = same_length(plain[start:end], label)
         self.has_learnt |= len(self._masker.known.values()) > before
         return bytes(result)
+
+
+def _whole_lines(text: bytes) -> int:
+    """Where the part begins that is to be looked at again: at a line, if there is one."""
+    if len(text) <= CARRY_BYTES:
+        return 0
+    start = len(text) - CARRY_BYTES
+    newline = text.find(b"\n", start)
+    return newline + 1 if newline >= 0 else start
 
 
 def same_length(secret: bytes, label: str) -> bytes:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _HOME = re.compile(
-    r"(?P<base>(?:/home|/Users|/export/home|[A-Za-z]:\\+Users))[/\\]+(?P<user>[^/\\\s:\"'<>|]+)"
+    r"(?<![\w.~-])(?P<base>(?:/home|/Users|/export/home|[A-Za-z]:\\+Users))[/\\]+(?P<user>[^/\\\s:\"'<>|]+)"
 )
 _EMAIL = re.compile(
     r"(?<![A-Za-z0-9._%+-])(?!git@|hg@|svn@)[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}"

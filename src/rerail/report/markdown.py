@@ -23,7 +23,7 @@ from rerail.report.document import (
 )
 from rerail.report.numbers import chart_table
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~#])")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]|~#])")
 # What begins a block when it stands first on a line.
 _LEADING = re.compile(r"^(\d*)([-+=](?=\s|[-+=]|$)|(?<=\d)[.)](?=\s|$))")
 # `in <module>` of a traceback stays as it is; these would run, load or cover something.
@@ -47,8 +47,9 @@ def render(document: Document) -> str:
 
 def escape(text: str) -> str:
     """Plain text on one line, none of which Markdown takes for markup."""
-    text = _SPECIAL.sub(r"\\\1", " ".join(text.split()))
-    text = text.replace("&", "&amp;")
+    text = _SPECIAL.sub(r"\\\1", " ".join(shown(text).split()))
+    # Entities, not backslashes: also a viewer that takes HTML before Markdown sees no element.
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _LEADING.sub(r"\1\\\2", text)
 
 
