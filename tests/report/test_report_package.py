@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from report_runs import DIAGNOSIS, write_run
 
 from rerail.diagnosis import answer_on_record as diagnosis_of
-from rerail.report.package import OUTPUT_TAIL_BYTES, pack
+from rerail.report.masked_run import OUTPUT_TAIL_BYTES
+from rerail.report.package import pack
 
 ALNUM = string.ascii_letters + string.digits
 HEX = "0123456789abcdef"

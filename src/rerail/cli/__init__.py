@@ -15,7 +15,7 @@ import click
 import rerail
 from rerail.cli._discovery import command_names, load_command, summary_of
 from rerail.cli._failures import report_failure
-from rerail.cli._streams import print_anything
+from rerail.os_text import let_output_take_anything
 
 
 class _Commands(click.Group):
@@ -57,7 +57,7 @@ def group() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
     arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
-    print_anything()
+    let_output_take_anything()
     try:
         status = _invoke(arguments)
         sys.stdout.flush()

@@ -60,8 +60,12 @@ def _save_details(error: BaseException) -> str:
     import tempfile
     import traceback
 
+    from rerail.privacy import Masker
+
     name = time.strftime("rerail-defect-%Y%m%d-%H%M%S-", time.gmtime()) + f"{os.getpid()}.log"
-    text = f"{' '.join(sys.argv)}\n\n{''.join(traceback.format_exception(error))}"
+    masker = Masker()
+    command = " ".join(masker.mask_command(sys.argv))
+    text = f"{command}\n\n{masker.mask_text(''.join(traceback.format_exception(error)))}"
     for folder in (_existing_home(), Path(tempfile.gettempdir())):
         if folder is None:
             continue

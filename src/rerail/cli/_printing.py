@@ -7,6 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from rerail.os_text import shown_value
 from rerail.store.codec import encode
 
 if TYPE_CHECKING:
@@ -18,14 +19,14 @@ WIDEST = 120  # longer lines are hard to read
 
 def print_json(document: Any) -> None:
     """One document, and nothing else, on standard output."""
-    json.dump(encode(document), sys.stdout, indent=2, ensure_ascii=False, allow_nan=False)
-    sys.stdout.write("\n")
+    text = json.dumps(shown_value(encode(document)), indent=2, ensure_ascii=False, allow_nan=False)
+    sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 def print_json_line(document: Any) -> None:
     """One document on one line, where several follow each other."""
-    text = json.dumps(encode(document), ensure_ascii=False, allow_nan=False)
+    text = json.dumps(shown_value(encode(document)), ensure_ascii=False, allow_nan=False)
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

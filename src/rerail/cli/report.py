@@ -23,6 +23,9 @@ from rerail.cli._options import home_option, json_option, store_to_read
     metavar="FILE",
     help="Where to write it; - is standard output [default: rerail-report-ID.html here].",
 )
+@click.option(
+    "--shared", "is_shared", is_flag=True, help="Let others on this machine read the file."
+)
 @click.option("--open", "opens", is_flag=True, help="Show it in the browser.")
 @home_option
 @json_option
@@ -30,6 +33,7 @@ def command(
     run: str,
     as_markdown: bool,
     target: str | None,
+    is_shared: bool,
     opens: bool,
     home: Path | None,
     as_json: bool,
@@ -37,10 +41,15 @@ def command(
     """Write one HTML page about RUN that opens offline.
 
     RUN is an id, a unique prefix of one, a run folder, or `last`.
+
+    Secrets are masked in it; paths, names of people and machines, the environment and the output
+    are not, so the file is yours alone to read unless you say --shared. To send something to
+    somebody else, use `rerail pack`, which masks names too.
     """
     from rerail.errors import UsageError
+    from rerail.os_text import to_bytes
     from rerail.report import build_report
-    from rerail.report.writing import write_file
+    from rerail.report.writing import PRIVATE_MODE, SHARED_MODE, write_file
 
     if target == "-" and (as_json or opens):
         raise UsageError("-o - prints the report itself: it goes with neither --json nor --open")
@@ -57,8 +66,8 @@ def command(
         return 0
     ending = "md" if as_markdown else "html"
     path = Path(target or f"rerail-report-{folder.id}.{ending}")
-    size = write_file(path, text.encode("utf-8", "replace"))  # lone surrogates of file names
-    _tell(path, folder.id, size, as_json)
+    size = write_file(path, to_bytes(text), SHARED_MODE if is_shared else PRIVATE_MODE)
+    _tell(path, folder.id, size, is_shared, as_json)
     if opens:
         import webbrowser
 
@@ -66,10 +75,15 @@ def command(
     return 0
 
 
-def _tell(path: Path, run_id: str, size: int, as_json: bool) -> None:
+def _tell(path: Path, run_id: str, size: int, is_shared: bool, as_json: bool) -> None:
     from rerail.cli._printing import print_json
 
     if as_json:
         print_json({"schema": 1, "run": run_id, "file": str(path), "bytes": size})
     else:
-        click.echo(f"Wrote {path} ({max(1, round(size / 1024))} KiB) about run {run_id}.")
+        readers = "Others on this machine may read it." if is_shared else "Only you may read it."
+        click.echo(f"Wrote {path} ({max(1, round(size / 1024))} KiB) about run {run_id}. {readers}")
+        click.echo(
+            "Secrets are masked in it; paths, host and user names, the environment and the output"
+            f" are not.\nTo send it to somebody: rerail pack {run_id}"
+        )

@@ -7,6 +7,7 @@ from typing import Any
 
 from rerail.investigation.inquiry import Investigation
 from rerail.investigation.notebook import Notebook
+from rerail.privacy import Masker
 from rerail.store import Store, layout
 
 SCHEMA = 1
@@ -80,7 +81,7 @@ def keep_with_run(document: dict[str, Any], store: Store) -> None:
         if folder is None or not folder.is_dir():
             continue
         try:
-            text = json.dumps(document, indent=1).encode() + b"\n"
+            text = json.dumps(Masker().mask_value(document), indent=1).encode() + b"\n"
             layout.replace_file(folder / FILE_NAME, text)
         except OSError:
             continue  # the notebook in the store has it too

@@ -19,6 +19,7 @@ from rerail.investigation.exposure import Unit
 from rerail.investigation.failure import Failure
 from rerail.investigation.profile import Profile
 from rerail.investigation.trial import Trial
+from rerail.privacy import Masker
 from rerail.store import layout
 from rerail.store.codec import loads
 from rerail.store.regular_files import read_regular
@@ -117,7 +118,7 @@ class Notebook:
         document = {
             "schema": SCHEMA,
             "key": self.key,
-            "command": self.command,
+            "command": Masker().mask_command(self.command),  # trials run what was typed
             "tries": self.tries,
             "changes": self.changes,
             "dropped": self.dropped,

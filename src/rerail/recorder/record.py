@@ -59,6 +59,7 @@ class _Run:
         self._writer: RunWriter = store.create_run(
             command, self._cwd, options.settings(), self._streams.has_terminal
         )
+        self._writer.keep_environment(options.environ)
         self._loop = Loop(lambda what, error: self._miss(what, f"{type(error).__name__}: {error}"))
         self._tree = Tree(self._writer, self._loop, self._writer.t0_ns)
         self._senses = Senses(self._writer, self._tree, self._cwd)
@@ -348,6 +349,7 @@ class _Run:
             "crashes",
             lambda: conclusion.write_crashes(self._writer, self._writer.t0_ns, self._miss),
         )
+        self._attempt("masking of agent files", self._writer.mask_agent_files)
         self._attempt("agent files", lambda: conclusion.remove_unused(self._writer.agent_dir))
         after = self._senses.finish_kernel()
         if after is not None:

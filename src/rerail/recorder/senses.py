@@ -77,7 +77,9 @@ class Senses:
         def collect() -> None:
             from rerail.recorder import surroundings
 
-            found = surroundings.collect(list(command), cwd, dict(environ), dict(added))
+            found = surroundings.collect(
+                list(command), cwd, dict(environ), dict(added), self._writer.masker
+            )
             self._writer.write_json("surroundings.json", found)
             if foresee is not None and (warnings := foresee(found)):
                 self._writer.write_json("surroundings.json", {**found, "warnings": warnings})

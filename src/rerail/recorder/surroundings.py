@@ -17,8 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rerail.privacy import Masker
 from rerail.recorder import interpreter as interpreters
-from rerail.recorder import masking, packages
+from rerail.recorder import packages
 from rerail.recorder.cgroup import GroupsOfTree
 
 GIT_SECONDS = 2.0
@@ -30,9 +31,11 @@ def collect(
     cwd: Path,
     environ: Mapping[str, str],
     added_environment: Mapping[str, str],
+    masker: Masker | None = None,
 ) -> dict[str, Any]:
     """Look around once."""
     missing: list[str] = []
+    masker = masker or Masker()
 
     def part(name: str, read: Callable[[], Any]) -> Any:
         try:
@@ -43,7 +46,7 @@ def collect(
 
     found: dict[str, Any] = {
         "schema": 1,
-        "command": masking.mask_arguments(command),
+        "command": masker.mask_command(command),
         "cwd": str(cwd),
         "git": part("git", lambda: describe_git(cwd, environ)),
         "interpreter": None,
@@ -54,8 +57,8 @@ def collect(
         "limits": part("limits", describe_limits),
         "cgroups": part("cgroups", describe_cgroups),
         "gpu": part("gpu", describe_gpu),
-        "added_environment": masking.mask_environment(added_environment),
-        "environment": masking.mask_environment(environ),
+        "added_environment": masker.mask_environment(added_environment),
+        "environment": masker.mask_environment(environ),
     }
     interpreter = part(
         "interpreter", lambda: interpreters.find_interpreter(list(command), cwd, environ)

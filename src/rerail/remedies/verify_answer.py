@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rerail.evidence.run_words import counted, listed, seconds_in_words
 from rerail.investigation.exposure import Unit
+from rerail.privacy import Masker
 from rerail.remedies.cost import Cost, compare
 from rerail.remedies.trace import read_trace
 from rerail.store import Store, layout
@@ -158,7 +159,7 @@ def keep_with_run(document: dict[str, Any], store: Store) -> None:
     """Beside the run that showed the failure, and beside those that were made to test the fix."""
     failure = document["failure"] or {}
     names = {failure.get("run"), *(trial["run"] for trial in document["trials"])}
-    text = json.dumps(document, indent=1).encode() + b"\n"
+    text = json.dumps(Masker().mask_value(document), indent=1).encode() + b"\n"
     for name in names:
         folder = store.runs / name if name else None
         if folder is None or not folder.is_dir():

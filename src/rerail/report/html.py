@@ -16,6 +16,7 @@ from dataclasses import replace
 from importlib import resources
 from typing import Any
 
+from rerail.os_text import shown_value
 from rerail.report.document import (
     Block,
     CauseView,
@@ -40,6 +41,7 @@ _SOURCE_SECTIONS = {
 
 def render(document: Document) -> str:
     """The page. A document too large for one page loses folded blocks first, then the longest."""
+    document = shown_value(document)
     page = _render(document)
     while len(page.encode("utf-8", "replace")) > LARGEST_BYTES:
         smaller = _without_largest_block(document)

@@ -1,13 +1,15 @@
 """The report as Markdown, to paste into an issue or to read in a terminal.
 
 In: a `Document`. Out: text. Texts of the run stay texts: what Markdown or HTML takes for markup
-is escaped, and a listing's fence is longer than any row of backticks inside it.
+is escaped, a listing's fence is longer than any row of backticks inside it, and an element that a
+browser would act on is broken even there: not every viewer of Markdown leaves code as it is.
 """
 
 from __future__ import annotations
 
 import re
 
+from rerail.os_text import shown, shown_value
 from rerail.report.document import (
     Block,
     CauseView,
@@ -21,13 +23,20 @@ from rerail.report.document import (
 )
 from rerail.report.numbers import chart_table
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~#])")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]|~#])")
 # What begins a block when it stands first on a line.
 _LEADING = re.compile(r"^(\d*)([-+=](?=\s|[-+=]|$)|(?<=\d)[.)](?=\s|$))")
+# `in <module>` of a traceback stays as it is; these would run, load or cover something.
+_ACTIVE = re.compile(
+    r"(?i)<(?=/?(?:script|iframe|object|embed|svg|math|img|image|style|link|meta|base|form|input|button"
+    r"|video|audio|source|template|textarea|select|details|body|html|head|title|xmp|plaintext"
+    r"|noscript|frame|frameset|applet|marquee|a|area|map|portal)\b|!--|!\[CDATA)"
+)
 _MOST_FOLDED_ROWS = 60
 
 
 def render(document: Document) -> str:
+    document = shown_value(document)
     parts = [f"# {escape(document.title)}", escape(document.summary), _block(document.facts)]
     for section in document.sections:
         parts.append(f"## {escape(section.title)}")
@@ -38,22 +47,28 @@ def render(document: Document) -> str:
 
 def escape(text: str) -> str:
     """Plain text on one line, none of which Markdown takes for markup."""
-    text = _SPECIAL.sub(r"\\\1", " ".join(text.split()))
-    text = text.replace("&", "&amp;")
+    text = _SPECIAL.sub(r"\\\1", " ".join(shown(text).split()))
+    # Entities, not backslashes: also a viewer that takes HTML before Markdown sees no element.
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _LEADING.sub(r"\1\\\2", text)
 
 
 def code(text: str) -> str:
     """Inline code; a text with backticks gets a longer fence."""
-    text = " ".join(text.split())
+    text = _inert(" ".join(text.split()))
     fence = "`" * (_longest_row(text) + 1)
     pad = " " if text.startswith("`") or text.endswith("`") or not text else ""
     return f"{fence}{pad}{text}{pad}{fence}"
 
 
 def fenced(text: str) -> str:
+    text = _inert(text)
     fence = "`" * max(3, _longest_row(text) + 1)
     return f"{fence}text\n{text}\n{fence}"
+
+
+def _inert(text: str) -> str:
+    return _ACTIVE.sub(r"<\\", shown(text))
 
 
 def _longest_row(text: str) -> int:

@@ -17,23 +17,21 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from rerail.evidence.run_material import RecordedRun, read_material
+from rerail.evidence.run_material import RecordedRun
+from rerail.os_text import shown_value, to_bytes
+from rerail.privacy.redaction import Redactor
 from rerail.records import ProcessVitals
 from rerail.report import html, markdown
 from rerail.report.charts import thin
 from rerail.report.document import Document
-from rerail.report.experiments import read_experiments
-from rerail.report.printed import readable
-from rerail.report.redact import Redactor
+from rerail.report.masked_run import mask_run
 from rerail.report.summary import summary_page
 from rerail.report.verdict import as_object
 from rerail.report.view import document_of
 from rerail.report.writing import write_file
-from rerail.store import OutputLine, OutputReader, RunFolder
+from rerail.store import RunFolder
 from rerail.store.codec import encode
 
-OUTPUT_HEAD_BYTES = 256 << 10
-OUTPUT_TAIL_BYTES = 2 << 20
 _MOST_VITALS = 5000
 _FIXED_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can hold
 _READABLE_FILE = 0o100644 << 16
@@ -63,22 +61,17 @@ class Package:
 
 def pack(folder: RunFolder, diagnosis: dict[str, Any]) -> Package:
     """The package of a run; nothing is written yet."""
-    run = read_material(folder)
-    output = folder.output()
-    texts = _bounded_output(output)
-    experiments = read_experiments(folder.path)
-    redactor = _taught(run, diagnosis, experiments, texts)
-    run = _masked_run(run, redactor)
-    diagnosis = as_object(redactor.mask_value(diagnosis))
-    experiments = as_object(redactor.mask_value(experiments))
-    document = document_of(run, diagnosis, _MaskedOutput(output, redactor), experiments)
+    redactor = Redactor(folder.private().secrets)
+    masked = mask_run(folder, diagnosis, redactor)
+    run, diagnosis, experiments = masked.run, masked.diagnosis, masked.experiments
+    document = document_of(run, diagnosis, masked.output, experiments)
     # Once more over the whole page: what a template joins may only now look like a secret.
     document = redactor.mask_value(document)
     files = [
         ("SUMMARY.md", summary_page(run, diagnosis)),
         ("report.html", html.render(document)),
         ("report.md", markdown.render(_brief(document))),
-        ("output.txt", redactor.mask(texts)),
+        ("output.txt", masked.output_text),
         ("diagnosis.json", _json(diagnosis)),
         ("configuration.json", _json(_configuration(run))),
         ("versions.txt", _versions(run)),
@@ -89,108 +82,9 @@ def pack(folder: RunFolder, diagnosis: dict[str, Any]) -> Package:
     ]
     files += [(name, _json(document)) for name, document in experiments.items()]
     return Package(
-        [(name, text.encode("utf-8", "replace")) for name, text in files],
+        [(name, to_bytes(text)) for name, text in files],
         dict(sorted(redactor.counts.items())),
     )
-
-
-class _MaskedOutput(OutputReader):
-    """The output with masks in place of secrets, before any line is cut to length."""
-
-    def __init__(self, inner: OutputReader, redactor: Redactor) -> None:
-        self._inner = inner
-        self._redactor = redactor
-
-    @property
-    def dropped_bytes(self) -> int:
-        return self._inner.dropped_bytes
-
-    def tail(self, count: int) -> list[OutputLine]:
-        return [self._masked(line) for line in self._inner.tail(count)]
-
-    def lines(self, first: int = 1, last: int | None = None) -> Any:
-        return (self._masked(line) for line in self._inner.lines(first, last))
-
-    def _masked(self, line: OutputLine) -> OutputLine:
-        # Colours first: the end of an escape sequence would hide the beginning of a token.
-        text = self._redactor.mask(readable(line.text, longest=None))
-        return line._replace(text=text.encode("utf-8", "replace"))
-
-
-def _taught(
-    run: RecordedRun, diagnosis: dict[str, Any], experiments: dict[str, Any], output: str
-) -> Redactor:
-    redactor = Redactor()
-    environment = as_object(run.surroundings.get("environment"))
-    redactor.names.add_environment(environment)
-    redactor.names.add_host(run.info.host)
-    system = as_object(run.surroundings.get("system"))
-    if isinstance(system.get("host"), str):
-        redactor.names.add_host(system["host"])
-    for part in _texts_of(run):
-        redactor.learn_value(part)
-    redactor.learn_value(diagnosis)
-    redactor.learn_value(experiments)
-    redactor.learn_text(output)
-    redactor.finish_learning()
-    return redactor
-
-
-def _texts_of(run: RecordedRun) -> list[Any]:
-    """The parts of a run that hold texts; vitals are numbers."""
-    return [
-        run.info,
-        run.surroundings,
-        [event.data for event in run.events],
-        run.processes,
-        run.boxes,
-        run.crashes,
-        run.libraries,
-        run.stalls,
-        run.after,
-        run.missing,
-    ]
-
-
-def _masked_run(run: RecordedRun, redactor: Redactor) -> RecordedRun:
-    return replace(
-        run,
-        info=redactor.mask_value(run.info),
-        surroundings=redactor.mask_value(run.surroundings),
-        events=redactor.mask_value(run.events),
-        processes=redactor.mask_value(run.processes),
-        boxes=redactor.mask_value(run.boxes),
-        crashes=redactor.mask_value(run.crashes),
-        libraries=redactor.mask_value(run.libraries),
-        stalls=redactor.mask_value(run.stalls),
-        after=redactor.mask_value(run.after),
-        missing=redactor.mask_value(run.missing),
-    )
-
-
-def _bounded_output(output: OutputReader) -> str:
-    """The beginning and the end, cut at lines, each line as it last stood on the screen."""
-    head: list[str] = []
-    size, last_number = 0, 0
-    for line in output.lines():
-        if size + len(line.text) > OUTPUT_HEAD_BYTES:
-            break
-        head.append(readable(line.text, longest=None))
-        size += len(line.text) + 1
-        last_number = line.number
-    tail: list[str] = []
-    size = 0
-    first_number = 0
-    for line in reversed(output.tail(40_000)):
-        if line.number <= last_number or size + len(line.text) > OUTPUT_TAIL_BYTES:
-            break
-        tail.append(readable(line.text, longest=None))
-        size += len(line.text) + 1
-        first_number = line.number
-    tail.reverse()
-    if tail and first_number > last_number + 1:
-        head.append(f"[lines {last_number + 1} to {first_number - 1} left out]")
-    return "\n".join([*head, *tail, ""])
 
 
 def _brief(document: Document) -> Document:
@@ -207,7 +101,9 @@ def _brief(document: Document) -> Document:
 
 
 def _json(value: Any) -> str:
-    return json.dumps(encode(value), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    return (
+        json.dumps(shown_value(encode(value)), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+    )
 
 
 def _configuration(run: RecordedRun) -> dict[str, Any]:
@@ -292,7 +188,8 @@ def _vitals(run: RecordedRun) -> str:
 def _events(run: RecordedRun) -> str:
     lines = [
         json.dumps(
-            encode({"t": event.t_seconds, "kind": event.kind, **event.data}), ensure_ascii=False
+            shown_value(encode({"t": event.t_seconds, "kind": event.kind, **event.data})),
+            ensure_ascii=False,
         )
         for event in run.events
     ]

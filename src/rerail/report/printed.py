@@ -17,7 +17,7 @@ _AROUND = 4
 _MOST_PLACES = 12
 LONGEST_LINE = 600
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def output_section(output: OutputReader, cited: Sequence[int]) -> Section | None:

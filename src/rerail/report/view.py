@@ -1,7 +1,8 @@
 """One run as a document: what the HTML page, the Markdown page and the package all show.
 
 In: a run folder and, if somebody has it already, its diagnosis. Out: `Document`. Pure but for
-reading the folder; nothing is written and nothing is masked here.
+reading the folder; nothing is written. Secrets are masked; names of people and machines stay, since
+the page stays where it is written (`package` takes those out too).
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from datetime import datetime, timezone
 from typing import Any
 
 import rerail
-from rerail.evidence.run_material import RecordedRun, read_material
+from rerail.evidence.run_material import RecordedRun
 from rerail.evidence.run_words import seconds_in_words, sentence
+from rerail.privacy.redaction import SecretRedactor
 from rerail.report.charts import timeline
 from rerail.report.document import Document, Facts, Section
-from rerail.report.experiments import experiment_section, read_experiments
+from rerail.report.experiments import experiment_section
 from rerail.report.inventory import (
     environment_section,
     library_section,
@@ -23,6 +25,7 @@ from rerail.report.inventory import (
     missing_section,
     process_section,
 )
+from rerail.report.masked_run import mask_run
 from rerail.report.printed import output_section
 from rerail.report.stacks import crash_section, stall_section
 from rerail.report.verdict import (
@@ -38,9 +41,10 @@ from rerail.store import OutputReader, RunFolder
 
 def build_document(folder: RunFolder, diagnosis: dict[str, Any]) -> Document:
     """The report of a run. `diagnosis` is the contract's `explain --json` document."""
-    return document_of(
-        read_material(folder), diagnosis, folder.output(), read_experiments(folder.path)
-    )
+    redactor = SecretRedactor(folder.private().secrets)
+    masked = mask_run(folder, diagnosis, redactor)
+    document = document_of(masked.run, masked.diagnosis, masked.output, masked.experiments)
+    return redactor.mask_value(document)  # what a template joins may only now look like a secret
 
 
 def document_of(

@@ -33,6 +33,7 @@ from rerail.store.event_fields import EVENT_FIELDS
 from rerail.store.jsonlines import check_schema, read_objects, unreadable
 from rerail.store.output_reader import OutputReader
 from rerail.store.plausible import has_plausible_times, is_time, tidy
+from rerail.store.private import PrivateRecord, read_private
 from rerail.store.process_records import assemble_processes
 from rerail.store.regular_files import is_own_folder, read_regular, regular_size
 from rerail.store.vitals_rows import read_rows
@@ -173,6 +174,10 @@ class RunFolder:
 
     def surroundings(self) -> dict[str, Any]:
         return self._document_object(layout.SURROUNDINGS)
+
+    def private(self) -> PrivateRecord:
+        """The command as it was typed and what the masks stand for: never to be shown or sent."""
+        return read_private(self.path)
 
     def diagnosis(self) -> dict[str, Any]:
         """`diagnosis.json` as the contract has it; empty until somebody has explained the run."""

@@ -34,6 +34,7 @@ AGENT = "agent"
 CRASHES = "crashes.json"
 AFTER = "after.json"
 DIAGNOSIS = "diagnosis.json"
+PRIVATE = "private.jsonl"  # the command as it was typed, and what the masks stand for
 RESERVE = "reserve"  # space set aside for the last words on a full disk
 
 FOLDER_MODE = 0o700

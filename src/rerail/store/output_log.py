@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rerail.privacy import Masker, OutputMasker, mask_file
 from rerail.store import layout
 from rerail.store.appending import (
     RETRY_SECONDS,
@@ -55,6 +56,7 @@ class OutputLog:
         folder: Path,
         faults: FaultLog,
         event: EventSink,
+        masker: Masker | None = None,
         *,
         head_bytes: int = HEAD_BYTES,
         tail_bytes: int = TAIL_BYTES,
@@ -62,6 +64,8 @@ class OutputLog:
         self._folder = folder
         self._faults = faults
         self._event = event
+        self._masker = masker or Masker()
+        self._masking = OutputMasker(self._masker)
         self._head_bytes = head_bytes
         self._tail_bytes = tail_bytes
         self.offset = 0  # bytes printed so far
@@ -80,9 +84,16 @@ class OutputLog:
         self._indexed_at = -1.0
 
     @classmethod
-    def resume(cls, folder: Path, faults: FaultLog, event: EventSink, **sizes: int) -> OutputLog:
+    def resume(
+        cls,
+        folder: Path,
+        faults: FaultLog,
+        event: EventSink,
+        masker: Masker | None = None,
+        **sizes: int,
+    ) -> OutputLog:
         """Go on where a killed writer stopped: counts come from the files themselves."""
-        log = cls(folder, faults, event, **sizes)
+        log = cls(folder, faults, event, masker, **sizes)
         segments = find_segments(folder)
         if not segments:
             return log
@@ -109,6 +120,9 @@ class OutputLog:
     def write(self, data: bytes, stream: str, t_seconds: float) -> None:
         if not data:
             return
+        data, corrections = self._masking.feed(data)
+        for distance, masked in corrections:
+            self._overwrite(self.offset - distance, masked)
         if stream != self._stream or t_seconds - self._indexed_at >= self._index_seconds:
             self._add_index_row(stream, t_seconds)
         if self._lost is None and self._descriptor >= 0 and len(data) <= self._room:
@@ -134,8 +148,34 @@ class OutputLog:
         self._tell_lost()
         make_durable(self._descriptor)
         self._close_segment()
+        if self._masking.has_learnt:
+            self._mask_what_came_before()
         self._index.flush(is_urgent=True)
         self._index.close()
+
+    def _overwrite(self, offset: int, masked: bytes) -> None:
+        """A secret arrived in two pieces: hide the first one, which is written already."""
+        for segment in find_segments(self._folder):
+            start, end = max(offset, segment.offset), offset + len(masked)
+            end = min(end, segment.offset + segment.size)
+            if start < end:
+                try:
+                    descriptor = os.open(segment.path, os.O_WRONLY | os.O_CLOEXEC)
+                    try:
+                        part = masked[start - offset : end - offset]
+                        os.pwrite(descriptor, part, start - segment.offset)
+                    finally:
+                        os.close(descriptor)
+                except OSError as error:
+                    self._faults.add("masking of output", error)
+
+    def _mask_what_came_before(self) -> None:
+        """Values that were printed before anything said that they are secrets."""
+        for segment in find_segments(self._folder):
+            try:
+                mask_file(segment.path, self._masker, only_known=True)
+            except OSError as error:
+                self._faults.add("masking of output", error)
 
     def _write_in_pieces(self, data: memoryview) -> None:
         """The slow way: over a segment's end, or after the disk refused."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import rerail
 from rerail.errors import RerailError, StoreUnavailable, UnknownRun, UsageError
+from rerail.privacy import blank_command, secrets_of
 from rerail.records import RunInfo
 from rerail.store import layout, liveness, retention
 from rerail.store.appending import FaultLog, describe
@@ -87,7 +88,7 @@ class Store:
         info = RunInfo(
             schema=layout.SCHEMA,
             id=path.name,
-            command=list(command),
+            command=blank_command(command),  # what stands there instead is soon known
             cwd=os.fspath(cwd),
             started_unix=round(unix, 3),
             host=os.uname().nodename,
@@ -104,6 +105,7 @@ class Store:
         )
         writer = RunWriter(path, info, faults)
         writer.update_info()
+        writer.keep_command(list(command))
         writer.event(
             "run-started",
             t_seconds=0.0,
@@ -262,7 +264,11 @@ def fingerprint(command: Sequence[str], cwd: str | os.PathLike[str]) -> str:
     """Equal for two runs of the same command in the same folder."""
     import hashlib
 
-    text = dumps([os.fspath(cwd), list(command)])
+    words = list(command)
+    for at, secret in enumerate(secrets_of(command)):
+        if secret is not None:  # a hash of a short password could be guessed back
+            words[at] = words[at][: secret[0]]
+    text = dumps([os.fspath(cwd), words])
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
 
 

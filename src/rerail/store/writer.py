@@ -11,9 +11,11 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rerail.privacy import Masker, mask_file
 from rerail.records import Outcome, RunInfo
 from rerail.store import layout, liveness
 from rerail.store.appending import FaultLog, LineLog
@@ -21,6 +23,7 @@ from rerail.store.bounds import document_bytes
 from rerail.store.codec import DecodeError, decode, dump_line, dumps, encode, loads
 from rerail.store.jsonlines import read_objects, unreadable
 from rerail.store.output_log import OutputLog
+from rerail.store.private import read_private
 from rerail.store.regular_files import open_append, read_regular
 
 # Room for the last events, run.json, after.json, crashes.json and diagnosis.json of a usual death.
@@ -43,8 +46,10 @@ class RunWriter:
         self._faults = faults or FaultLog()
         self._lock = liveness.hold(path)
         self._lines: dict[str, LineLog] = {}
+        self.masker = Masker(self._keep_secret)
+        self._plain_command: list[str] | None = None  # until it stands masked in run.json
         make_output = OutputLog.resume if is_resumed else OutputLog
-        self._output = make_output(path, self._faults, self.event)
+        self._output = make_output(path, self._faults, self.event, self.masker)
         self._has_started = is_resumed
         self._has_ended = False
         self._can_use_reserve = False
@@ -60,6 +65,7 @@ class RunWriter:
         except (OSError, DecodeError) as error:
             raise unreadable(path / layout.RUN, str(error)) from None
         writer = cls(path, info, is_resumed=True)
+        writer.masker.known.load(read_private(path).secrets)
         writer._has_ended = any(
             event.get("kind") == "run-ended" for event in read_objects(path / layout.EVENTS)
         )
@@ -104,7 +110,7 @@ class RunWriter:
             self._has_ended = True
         is_root_end = kind == "process-ended" and data.get("pid") == self._info.root_pid
         t = self.now() if t_seconds is None else t_seconds
-        line = {"t": round(t, 3), "kind": kind, **data}
+        line = {"t": round(t, 3), "kind": kind, **self.masker.mask_value(data)}
         is_durable = kind in ("run-started", "run-ended") or is_root_end
         if is_root_end or kind == "run-ended":
             self._release_reserve()
@@ -120,16 +126,17 @@ class RunWriter:
 
     def append(self, name: str, value: Any) -> bool:
         """Append one record or object to a .jsonl artefact such as `stalls.jsonl`."""
-        return self._log(name).append(
-            dump_line(value if isinstance(value, dict) else encode(value))
-        )
+        plain = value if isinstance(value, dict) else encode(value)
+        if not name.startswith("vitals"):  # numbers, many of them
+            plain = self.masker.mask_value(plain)
+        return self._log(name).append(dump_line(plain))
 
     def write_json(self, name: str, value: Any) -> bool:
         """Replace an artefact as a whole: the old text or the new one, never a half.
 
         An object or a record gets the schema number; a list becomes {"schema", "items"}.
         """
-        plain = encode(value)
+        plain = self.masker.mask_value(encode(value))
         if isinstance(plain, list):
             plain = {"items": plain}
         if isinstance(plain, dict):
@@ -149,8 +156,36 @@ class RunWriter:
 
     def update_info(self, **fields: Any) -> None:
         """Change fields of run.json (root_pid, settings, …)."""
+        if self._plain_command is not None:
+            fields.setdefault("command", self.masker.mask_command(self._plain_command))
+            self._plain_command = None
         self._info = dataclasses.replace(self._info, **fields)
         self.write_json(layout.RUN, self._info)
+
+    def keep_command(self, command: list[str]) -> None:
+        """As it was typed, in the private file; run.json gets it masked at its next change."""
+        self._plain_command = command
+        self._keep_private(schema=layout.SCHEMA, command=command)
+
+    def keep_environment(self, environ: Mapping[str, str]) -> None:
+        """Know the secrets of the environment; those by name go into the private file."""
+        hidden = self.masker.learn_environment(environ)
+        if hidden:
+            self._keep_private(environment=hidden)
+
+    def _keep_private(self, **fields: Any) -> None:
+        self._log(layout.PRIVATE).append(dump_line(fields))
+
+    def _keep_secret(self, number: int, value: str) -> None:
+        self._keep_private(secret=number, value=value)
+
+    def mask_agent_files(self) -> None:
+        """What the processes wrote of themselves, once they have ended."""
+        for path in sorted(self.agent_dir.glob("*")):
+            try:
+                mask_file(path, self.masker)
+            except OSError as error:
+                self._faults.add(f"masking of {path.name}", error)
 
     def finish(self, outcome: Outcome, elapsed_seconds: float) -> None:
         """Write how the run ended, say what is missing, and let go of the folder."""

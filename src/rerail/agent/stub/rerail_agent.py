@@ -87,11 +87,57 @@ def _open_box_without_library():
     return True
 
 
+_SECRET_WORDS = ("token", "secret", "pass", "pwd", "cred", "key", "auth")
+_HIDDEN = "[...]"
+
+
+def _without_secrets(argv):
+    """Hide what may be one: the box lies on the disk while the process runs.
+
+    Coarser than the recorder, which has the true command from outside and masks it with care. This
+    one is read only of a process that was gone before anybody could look at it.
+    """
+    found = []
+    before = ""
+    for word in argv:
+        name, sign, _ = word.partition("=")
+        is_text = "\n" in word or " " in word
+        if before == "-c" or is_text:
+            is_ours = word.startswith(("from multiprocessing", "from joblib"))
+            found.append(word if is_ours else _HIDDEN)
+        elif before.startswith("-") and not word.startswith("-") and _sounds_secret(before):
+            found.append(_HIDDEN)
+        elif sign and (_sounds_secret(name) or _looks_secret(word)):
+            found.append(name + "=" + _HIDDEN)
+        else:
+            found.append(_HIDDEN if _looks_secret(word) else word)
+        before = word
+    return found
+
+
+def _sounds_secret(name):
+    lowered = name.lower()
+    return name in ("-p", "-P", "-u") or any(word in lowered for word in _SECRET_WORDS)
+
+
+def _looks_secret(word):
+    """A login in a URL, or a long stretch of letters with digits or capitals that is no path."""
+    if "://" in word and "@" in word:
+        return True
+    for character in "/.:=?&,":
+        word = word.replace(character, " ")
+    return any(
+        (len(part) >= 16 and part != part.lower())
+        or (len(part) >= 16 and any(map(str.isdigit, part)))
+        for part in word.split()
+    )
+
+
 def _say_who():
     box.clear()
     box.put_text("python_version", sys.version.split()[0])
     argv = getattr(sys, "orig_argv", None) or getattr(sys, "argv", None) or []
-    box.put_text("argv", "\0".join(argv))
+    box.put_text("argv", "\0".join(_without_secrets(argv)))
     for name, variable in (("rank", "RANK"), ("world_size", "WORLD_SIZE")):
         value = os.environ.get(variable, "")
         if value.isdigit():

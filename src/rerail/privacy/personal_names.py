@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 _HOME = re.compile(
-    r"(?P<base>(?:/home|/Users|/export/home|[A-Za-z]:\\+Users))[/\\]+(?P<user>[^/\\\s:\"'<>|]+)"
+    r"(?<![\w.~-])(?P<base>(?:/home|/Users|/export/home|[A-Za-z]:\\+Users))[/\\]+(?P<user>[^/\\\s:\"'<>|]+)"
 )
-_EMAIL = re.compile(r"\b(?!git@|hg@|svn@)[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+\b")
-# Only beside a port: a bare dotted number is as often a version.
-_ADDRESS = re.compile(r"(?<![\d.])(?!127\.|0\.0\.0\.0)(?:\d{1,3}\.){3}\d{1,3}(?=\]?:\d{2,5}\b)")
+_EMAIL = re.compile(
+    r"(?<![A-Za-z0-9._%+-])(?!git@|hg@|svn@)[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}"
+    r"(?:\.[A-Za-z0-9-]{1,63})+\b"
+)
 
 _GENERIC_USERS = frozenset(
     {"root", "user", "users", "admin", "administrator", "ubuntu", "debian", "ec2-user"}
@@ -83,11 +84,7 @@ def find_homes(text: str) -> Iterable[re.Match[str]]:
 
 
 def find_emails(text: str) -> Iterable[re.Match[str]]:
-    return _EMAIL.finditer(text)
-
-
-def find_addresses(text: str) -> Iterable[re.Match[str]]:
-    return _ADDRESS.finditer(text)
+    return _EMAIL.finditer(text) if "@" in text else ()
 
 
 def word_pattern(names: Iterable[str]) -> re.Pattern[str] | None:

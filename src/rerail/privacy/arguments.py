@@ -1,0 +1,76 @@
+"""Secrets of a command line: what follows `--token`, `curl -u`, `sshpass -p`, `-p`, and shapes.
+
+In: the arguments. Out: for each the stretch that is secret, or None. An argument is a value as a
+whole, whatever characters it has; in a shell's script (`sh -c "…"`) it is a text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rerail.privacy.finding import find_secrets
+from rerail.privacy.names import MASKED, is_secret_value, looks_like_a_password
+from rerail.privacy.shapes import PROGRAM, SECRET_NAME
+
+_FLAG = re.compile(r"^-{1,2}[A-Za-z][\w.-]*$")
+_ASSIGNED = re.compile(r"^(?P<name>-{0,2}[A-Za-z_][\w.+-]*)=(?P<value>.*)$", re.DOTALL)
+_SCRIPT = re.compile(r"^-[a-z]*c$")
+_PASSWORD_FLAGS = ("-p", "-P")
+
+Stretch = tuple[int, int, str]
+
+
+def secrets_of(arguments: Sequence[str]) -> list[Stretch | None]:
+    """For each argument the part that names alone make secret: start, end and kind."""
+    found: list[Stretch | None] = [None] * len(arguments)
+    for at, argument in enumerate(arguments):
+        before = arguments[at - 1] if at else ""
+        if _is_announced(before, argument):
+            found[at] = (0, len(argument), SECRET_NAME)
+            continue
+        assigned = None if _SCRIPT.match(before) else _ASSIGNED.match(argument)
+        if assigned and is_secret_value(assigned["name"], assigned["value"]):
+            found[at] = (assigned.start("value"), len(argument), SECRET_NAME)
+    for at, start in _of_programs(arguments):
+        found[at] = (start, len(arguments[at]), PROGRAM)
+    return found
+
+
+def _is_announced(flag: str, value: str) -> bool:
+    if MASKED.fullmatch(value):
+        return False
+    if flag in _PASSWORD_FLAGS:
+        return not value.startswith("-") and looks_like_a_password(value)
+    if not _FLAG.match(flag) or (value.startswith("-") and _FLAG.match(value)):
+        return False
+    return is_secret_value(flag, value)
+
+
+def _of_programs(arguments: Sequence[str]) -> list[tuple[int, int]]:
+    """What programs with a way of their own (`curl -u ada:…`) take: argument and start."""
+    if not any(len(argument) > 1 and argument[0] == "-" for argument in arguments):
+        return []
+    starts, length = [], 0
+    encoded = [argument.encode("utf-8", "replace").replace(b"\n", b" ") for argument in arguments]
+    for argument in encoded:
+        starts.append(length)
+        length += len(argument) + 1
+    if not any(word in b" ".join(encoded) for word in _PROGRAMS):
+        return []
+    places = []
+    for found in find_secrets(b" ".join(encoded)):
+        if found.kind != PROGRAM:
+            continue
+        at = max(i for i, start in enumerate(starts) if start <= found.start)
+        is_script = b" " in encoded[at] and found.end < starts[at] + len(encoded[at])
+        if not is_script:
+            inside = encoded[at][: found.start - starts[at]].decode("utf-8", "replace")
+            places.append((at, len(inside)))
+    return places
+
+
+_PROGRAMS = (
+    *(b"curl", b"sshpass", b"mysql", b"mariadb", b"login", b"twine", b"mongo", b"kinit"),
+    *(b"redis-cli", b"zip", b"sqlcmd", b"ldap", b"7z", b"openssl", b"smbclient"),
+)
