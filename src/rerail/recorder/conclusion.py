@@ -7,7 +7,7 @@ its sentence. Promises: no longer than its time budget; whatever fails is named 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -65,10 +65,14 @@ def remove_unused(agent_dir: Path) -> None:
 
 
 def outcome_of(
-    ending: Ending, elapsed_seconds: float, processes: Iterable[ProcessRecord], *, was_hung: bool
+    ending: Ending,
+    elapsed_seconds: float,
+    processes: Sequence[ProcessRecord],
+    swallowed: str | None,
+    *,
+    was_hung: bool,
 ) -> Outcome:
-    """How the command ended, in one sentence and in fields."""
-    processes = list(processes)
+    """How the command ended, in one sentence and in fields; `swallowed` is a descendant's death."""
     after = f"after {in_words(elapsed_seconds)}"
     role = processes[0].role if processes else None
     if not ending.is_known:
@@ -90,7 +94,6 @@ def outcome_of(
             signal=ending.signal,
             process=role,
         )
-    swallowed = swallowed_death(processes[1:])
     if ending.exit_code == 0:
         sentence = f"the command ended well {after}"
         if swallowed is not None:
@@ -102,7 +105,7 @@ def outcome_of(
     return Outcome("exit", sentence, exit_code=ending.exit_code, process=role)
 
 
-def swallowed_death(processes: list[ProcessRecord]) -> str | None:
+def swallowed_death(processes: Sequence[ProcessRecord]) -> str | None:
     """A descendant that died of a fault; a shell's own SIGPIPE and SIGTERM are everyday."""
     everyday = {"SIGPIPE", "SIGTERM", "SIGINT", "SIGHUP"}
     for process in processes:

@@ -73,6 +73,7 @@ class _Run:
         self._stalling: Stalling | None = None
         self._sample_due = 0.0
         self._forwarding: Forwarding | None = None
+        self._swallowed_death: str | None = None
 
     def run(self) -> Recording:
         try:
@@ -117,7 +118,7 @@ class _Run:
         if self._guardian is not None:
             self._guardian.note_root(pid)
         self._tree.on_start = self._senses.note_process
-        self._tree.on_end = lambda process: self._senses.process_ended()
+        self._tree.on_end = self._senses.process_ended
         self._tree.add_root(pid, self._command, started_t)
         self._news.follow_tree()
         self._writer.update_info(root_pid=pid)
@@ -233,6 +234,7 @@ class _Run:
         if self._news is not None:
             self._news.tick()
         self._tree.tick()
+        self._senses.catch_up()
         self._relay.drop_broken()
         if self._keyboard is not None:
             self._keyboard.attend()
@@ -323,7 +325,7 @@ class _Run:
             root.ending.exit_code,
             root.ending.signal_number,
             self._writer.missing,
-            had_swallowed_death=conclusion.swallowed_death(self._tree.records()[1:]) is not None,
+            had_swallowed_death=self._swallowed_death is not None,
         )
 
     def _let_rest_pass(self) -> None:
@@ -349,11 +351,15 @@ class _Run:
             lambda: conclusion.write_crashes(self._writer, self._writer.t0_ns, self._miss),
         )
         self._attempt("agent files", lambda: conclusion.remove_unused(self._writer.agent_dir))
-        after = self._senses.finish_kernel()
+        processes = self._tree.records()
+        self._swallowed_death = conclusion.swallowed_death(processes[1:])
+        after = self._senses.finish_kernel(processes)
         if after is not None:
             self._writer.write_json("after.json", after)
         was_hung = self._stalling is not None and self._stalling.has_killed
-        outcome = conclusion.outcome_of(ending, elapsed, self._tree.records(), was_hung=was_hung)
+        outcome = conclusion.outcome_of(
+            ending, elapsed, processes, self._swallowed_death, was_hung=was_hung
+        )
         # Of a command that ended well within a moment nobody will ask for its surroundings.
         self._senses.finish_surroundings(0.0 if outcome.kind == "ok" else 0.5)
         if self._stalling is not None:

@@ -21,7 +21,7 @@ from rerail.store.writer import RunWriter
 
 if TYPE_CHECKING:
     from rerail.recorder.kernel import KernelWatch
-    from rerail.records import AfterDeath, VitalsRow
+    from rerail.records import AfterDeath, ProcessRecord, VitalsRow
 
 T = TypeVar("T")
 
@@ -29,6 +29,9 @@ SAMPLE_SECONDS = 0.1
 # Whatever the machine: sampling may use this share of one core, and is done less often past it.
 MOST_CPU_SHARE = 0.006
 SURROUNDINGS_SECONDS = 60.0
+# Between two looks at the kernel's counters because a process ended well: a script that starts
+# hundreds a second is not to pay for a look at each.
+COUNTERS_SECONDS = 0.1
 
 
 class Senses:
@@ -45,6 +48,8 @@ class Senses:
         self._surroundings: Errand | None = None
         self._cwd = cwd
         self._has_begun = False
+        self._counters_due = 0.0
+        self._has_unread_end = False
         self._try("kernel counters", self._begin_kernel)
 
     def use(self, writer: RunWriter) -> None:
@@ -121,8 +126,22 @@ class Senses:
             self._end_surroundings()
         return max(SAMPLE_SECONDS, min(spent / MOST_CPU_SHARE, 2.0))
 
-    def process_ended(self) -> None:
+    def process_ended(self, process: Process) -> None:
         """Counters of a cgroup may vanish with its last process: read them now."""
+        was_clean = process.ending is not None and process.ending.is_clean
+        if was_clean and time.monotonic() < self._counters_due:
+            self._has_unread_end = True
+        else:
+            self._read_counters()
+
+    def catch_up(self) -> None:
+        """Ten times a second: the counters after ends that came too quickly one after another."""
+        if self._has_unread_end:
+            self._read_counters()
+
+    def _read_counters(self) -> None:
+        self._has_unread_end = False
+        self._counters_due = time.monotonic() + COUNTERS_SECONDS
         if self._kernel is not None:
             self._try("kernel counters", self._kernel.poll)
 
@@ -139,11 +158,11 @@ class Senses:
         self._sampler = self._vitals_log = None
         self._has_begun = True
 
-    def finish_kernel(self) -> AfterDeath | None:
+    def finish_kernel(self, processes: Sequence[ProcessRecord]) -> AfterDeath | None:
         if self._kernel is None:
             return None
         watch = self._kernel
-        return self._try("kernel counters", lambda: watch.finish(self._tree.records()))
+        return self._try("kernel counters", lambda: watch.finish(processes))
 
     def finish_surroundings(self, seconds: float) -> None:
         """A short run is over before its surroundings are known: wait a little."""
