@@ -27,17 +27,20 @@ class Writer(Protocol):
 
 def write_crashes(writer: Writer, t0_ns: int, miss: Callable[[str, str], None]) -> int:
     """Turn what dying processes wrote into crashes.json; how many there were."""
-    from rerail.store.crashfile import read_crash
-
     crashes = []
     for path in sorted(writer.agent_dir.glob("*.crash")):
+        if path.stat().st_size == 0:
+            path.unlink(missing_ok=True)  # prepared and never needed
+            continue
+        from rerail.store.crashfile import read_crash  # not before there is something to read
+
         try:
             crash = read_crash(path, t0_ns)
         except Exception as error:
             miss(path.name, f"{type(error).__name__}: {error}")
             continue
         if crash is None:
-            path.unlink(missing_ok=True)  # prepared and never needed
+            path.unlink(missing_ok=True)
         else:
             crashes.append(crash)
     if not crashes:

@@ -93,6 +93,7 @@ class _Run:
             self._miss("the tree", "this system has no /proc: only the command itself is followed")
         self._news = ProcessNews(self._loop, self._tree, self._miss)
         added = self._inject()
+        self._senses.plan_surroundings(self._command, self._options.environ, added)
         if glance.has_proc():
             self._canary = self._attempt("canary", Canary.start)
         self._guardian = self._attempt("guardian", lambda: Guardian.start(self._charge()))
@@ -122,9 +123,6 @@ class _Run:
         self._tree.add_root(pid, self._command, started_t)
         self._news.follow_tree()
         self._writer.update_info(root_pid=pid)
-        self._senses.collect_surroundings(
-            self._command, self._cwd, self._options.environ, added, self._options.foresee
-        )
         return pid
 
     def _inject(self) -> dict[str, str]:
@@ -361,7 +359,7 @@ class _Run:
             ending, elapsed, processes, self._swallowed_death, was_hung=was_hung
         )
         # Of a command that ended well within a moment nobody will ask for its surroundings.
-        self._senses.finish_surroundings(0.0 if outcome.kind == "ok" else 0.5)
+        self._senses.finish_surroundings(is_wanted=outcome.kind != "ok")
         if self._stalling is not None:
             self._stalling.close(self._relay.bytes_total, self._senses.cpu_seconds)
         self._writer.finish(outcome, elapsed)

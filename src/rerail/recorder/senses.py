@@ -29,6 +29,10 @@ SAMPLE_SECONDS = 0.1
 # Whatever the machine: sampling may use this share of one core, and is done less often past it.
 MOST_CPU_SHARE = 0.006
 SURROUNDINGS_SECONDS = 60.0
+# Looked at this long after the start, or at the end of a command that died before: it takes more
+# CPU time than all else that a short run costs, and of one that ended well nobody asks for it.
+SURROUNDINGS_AFTER_SECONDS = 2.0
+LAST_SURROUNDINGS_SECONDS = 1.0  # more is not waited for once the command has ended
 # Between two looks at the kernel's counters because a process ended well: a script that starts
 # hundreds a second is not to pay for a look at each.
 COUNTERS_SECONDS = 0.1
@@ -45,6 +49,7 @@ class Senses:
         self._limits = NearLimits()
         self._row: VitalsRow | None = None
         self._maps = LibraryMaps()
+        self._look_around: Callable[[], None] | None = None  # planned and not begun yet
         self._surroundings: Errand | None = None
         self._cwd = cwd
         self._has_begun = False
@@ -55,6 +60,8 @@ class Senses:
     def use(self, writer: RunWriter) -> None:
         """In the guardian: the run has another writer now."""
         self._writer = writer
+        if (writer.path / "surroundings.json").exists():
+            self._look_around = None
 
     def _begin_kernel(self) -> None:
         from rerail.recorder import kernel
@@ -69,27 +76,25 @@ class Senses:
         self._vitals_log = VitalsLog(self._writer.path, self.miss)
         self._sampler = Sampler(self._writer.path, self._cwd)
 
-    def collect_surroundings(
-        self,
-        command: Sequence[str],
-        cwd: Path,
-        environ: Mapping[str, str],
-        added: Mapping[str, str],
-        foresee: Callable[[dict[str, Any]], list[dict[str, Any]]] | None = None,
+    def plan_surroundings(
+        self, command: Sequence[str], environ: Mapping[str, str], added: Mapping[str, str]
     ) -> None:
-        """In a child: it asks git and the target's interpreter, which takes its time."""
-
-        def collect() -> None:
+        def look_around() -> None:
             from rerail.recorder import surroundings
 
-            found = surroundings.collect(list(command), cwd, dict(environ), dict(added))
+            found = surroundings.collect(list(command), self._cwd, dict(environ), dict(added))
             self._writer.write_json("surroundings.json", found)
-            if foresee is not None and (warnings := foresee(found)):
-                self._writer.write_json("surroundings.json", {**found, "warnings": warnings})
 
+        self._look_around = look_around
+
+    def _begin_surroundings(self) -> None:
+        """In a child: it asks git and the target's interpreter, which takes its time."""
+        work, self._look_around = self._look_around, None
+        if work is None:
+            return
         errand = self._try(
             "surroundings",
-            lambda: Errand.start("surroundings", collect, SURROUNDINGS_SECONDS, niceness=10),
+            lambda: Errand.start("surroundings", work, SURROUNDINGS_SECONDS, niceness=10),
         )
         if errand is not None:
             self._surroundings = errand
@@ -135,9 +140,11 @@ class Senses:
             self._read_counters()
 
     def catch_up(self) -> None:
-        """Ten times a second: the counters after ends that came too quickly one after another."""
+        """Ten times a second: what was put off until now."""
         if self._has_unread_end:
             self._read_counters()
+        if self._look_around is not None and self._writer.now() >= SURROUNDINGS_AFTER_SECONDS:
+            self._begin_surroundings()
 
     def _read_counters(self) -> None:
         self._has_unread_end = False
@@ -164,10 +171,15 @@ class Senses:
         watch = self._kernel
         return self._try("kernel counters", lambda: watch.finish(processes))
 
-    def finish_surroundings(self, seconds: float) -> None:
-        """A short run is over before its surroundings are known: wait a little."""
+    def finish_surroundings(self, *, is_wanted: bool) -> None:
+        """A short run is over before its surroundings are known: if they are wanted, wait."""
+        if is_wanted:
+            self._begin_surroundings()
+        elif self._look_around is not None:
+            self._look_around = None
+            self.miss("surroundings", "the run was over first")
         if self._surroundings is not None:
-            self._surroundings.wait(seconds)
+            self._surroundings.wait(LAST_SURROUNDINGS_SECONDS if is_wanted else 0.0)
             self._surroundings.cancel()
             self._end_surroundings()
 
