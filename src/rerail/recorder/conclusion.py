@@ -61,9 +61,14 @@ def write_crashes(writer: Writer, t0_ns: int, miss: Callable[[str, str], None]) 
 
 
 def remove_unused(agent_dir: Path) -> None:
-    """Stack files that nobody asked for stay empty."""
+    """Stack files that nobody asked for stay empty, boxes for children may have been given back."""
     for path in agent_dir.glob("*.stacks"):
         if path.stat().st_size == 0:
+            path.unlink()
+    for path in agent_dir.glob("*.boxes"):
+        from rerail.store.blackbox import has_lent_box
+
+        if not has_lent_box(path):
             path.unlink()
 
 
