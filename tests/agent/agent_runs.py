@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rerail.records import BlackBox, Crash
-from rerail.store.blackbox import read_box
+from rerail.store.blackbox import read_all_boxes
 from rerail.store.crashfile import read_crash
 
 HERE = Path(__file__).parent
@@ -28,8 +28,7 @@ class Ended:
 
     @property
     def boxes(self) -> list[BlackBox]:
-        found = [read_box(path, 0) for path in sorted(self.folder.glob("*.box"))]
-        return [box for box in found if box is not None]
+        return read_all_boxes(self.folder, 0)
 
     @property
     def crashes(self) -> list[Crash]:

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -124,7 +124,6 @@ def command(
         is_quiet=is_quiet,
         label=label,
         owns_process=True,
-        foresee=_foresee,
     )
     sys.stdout.flush()
     try:
@@ -150,13 +149,6 @@ def command(
         _leave(error.exit_code)
     _tell(recording, store, is_quiet=is_quiet, explains=not no_explain, json_to=standard_output)
     end_as(recording.exit_code, recording.signal_number)
-
-
-def _foresee(surroundings: dict[str, Any]) -> list[dict[str, Any]]:
-    """What `rerail check` would say for free: it then stands in the record."""
-    from rerail.preflight import quick
-
-    return [finding.to_json() for finding in quick(surroundings)]
 
 
 def _set_standard_output_aside() -> int:

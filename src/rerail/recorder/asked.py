@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import struct
+import threading
 import time
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from rerail.agent.stub import rerail_layout as layout
 from rerail.recorder.procfs import read_start_ticks
 from rerail.recorder.waits import Waiting
 from rerail.records import PythonFrame, ThreadStack
+from rerail.store.blackbox import read_head
 from rerail.store.regular_files import open_regular
 
 _THREAD = re.compile(
@@ -27,53 +29,64 @@ _THREAD = re.compile(
 _FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d{1,10}|\?\?\?) in (?P<name>.*)$')
 _LONGEST_STACK_BYTES = 64 << 20
 _MOST_TEXT_BYTES = 1 << 20
+# By the file of the answer: two forked children may answer into the same one.
+_being_asked: dict[Path, threading.Lock] = {}
 
 
 def take(
     pid: int, start_ticks: int, agent_dir: Path, waiting: list[Waiting], seconds: float
 ) -> list[ThreadStack] | None:
     """Ask, and wait for the answer; None if the process cannot be asked or does not answer."""
-    stem = agent_dir / f"{pid}-{start_ticks}"
-    answer = stem.with_suffix(".stacks")
-    signal = _signal_of(stem.with_suffix(".box"), pid, answer)
-    if signal is None:
+    deadline = time.monotonic() + seconds
+    head = read_head(agent_dir, pid, start_ticks)
+    if head is None:
+        return None
+    signal, answer = _signal_of(head, pid), _answer_of(head, pid, agent_dir)
+    if signal is None or answer is None:
+        return None
+    one_at_a_time = _being_asked.setdefault(answer, threading.Lock())
+    if not one_at_a_time.acquire(timeout=seconds):
         return None
     try:
         before = answer.stat().st_size
         if read_start_ticks(pid) != start_ticks:
             return None
         os.kill(pid, signal)
+        text = _wait_for_answer(answer, before, deadline)
     except OSError:
         return None
-    text = _wait_for_answer(answer, before, time.monotonic() + seconds)
+    finally:
+        one_at_a_time.release()
     return match_threads(parse_faulthandler(text), pid, waiting) if text else None
 
 
-def _signal_of(box: Path, pid: int, answer: Path) -> int | None:
+def _number(head: bytes, name: str) -> int:
+    return int(struct.unpack_from("=q", head, layout.HEAD[name])[0])
+
+
+def _signal_of(head: bytes, pid: int) -> int | None:
     try:
-        with open_regular(box) as file:
-            head = file.read(layout.HEAD_SIZE)
         status = Path(f"/proc/{pid}/status").read_text(errors="replace")
     except OSError:
         return None
-    if len(head) < layout.HEAD_SIZE or not head.startswith(layout.MAGIC):
-        return None
-
-    def number(name: str) -> int:
-        return int(struct.unpack_from("=q", head, layout.HEAD[name])[0])
-
-    signal = number("stacks_signal")
-    if number("pid") != pid or not 0 < signal <= 64:
+    signal = _number(head, "stacks_signal")
+    if not 0 < signal <= 64:
         return None
     masks = dict(re.findall(r"^(SigCgt|SigBlk):\s+([0-9a-f]+)$", status, re.MULTILINE))
     bit = 1 << (signal - 1)
     if not int(masks.get("SigCgt", "0"), 16) & bit or int(masks.get("SigBlk", "0"), 16) & bit:
         return None
+    return signal
+
+
+def _answer_of(head: bytes, pid: int, agent_dir: Path) -> Path | None:
+    """The process's own .stacks file, or that of the process that it was forked from."""
+    held = Path(f"/proc/{pid}/fd/{_number(head, 'stacks_fd')}")
     try:
-        is_ours = Path(f"/proc/{pid}/fd/{number('stacks_fd')}").samefile(answer)
+        answer = agent_dir / held.readlink().name
+        return answer if answer.suffix == ".stacks" and held.samefile(answer) else None
     except OSError:
         return None
-    return signal if is_ours else None
 
 
 def _wait_for_answer(answer: Path, before: int, deadline: float) -> str | None:

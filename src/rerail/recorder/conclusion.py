@@ -7,7 +7,7 @@ its sentence. Promises: no longer than its time budget; whatever fails is named 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,17 +27,20 @@ class Writer(Protocol):
 
 def write_crashes(writer: Writer, t0_ns: int, miss: Callable[[str, str], None]) -> int:
     """Turn what dying processes wrote into crashes.json; how many there were."""
-    from rerail.store.crashfile import read_crash
-
     crashes = []
     for path in sorted(writer.agent_dir.glob("*.crash")):
+        if path.stat().st_size == 0:
+            path.unlink(missing_ok=True)  # prepared and never needed
+            continue
+        from rerail.store.crashfile import read_crash  # not before there is something to read
+
         try:
             crash = read_crash(path, t0_ns)
         except Exception as error:
             miss(path.name, f"{type(error).__name__}: {error}")
             continue
         if crash is None:
-            path.unlink(missing_ok=True)  # prepared and never needed
+            path.unlink(missing_ok=True)
         else:
             crashes.append(crash)
     if not crashes:
@@ -58,17 +61,26 @@ def write_crashes(writer: Writer, t0_ns: int, miss: Callable[[str, str], None]) 
 
 
 def remove_unused(agent_dir: Path) -> None:
-    """Stack files that nobody asked for stay empty."""
+    """Stack files that nobody asked for stay empty, boxes for children may have been given back."""
     for path in agent_dir.glob("*.stacks"):
         if path.stat().st_size == 0:
+            path.unlink()
+    for path in agent_dir.glob("*.boxes"):
+        from rerail.store.blackbox import has_lent_box
+
+        if not has_lent_box(path):
             path.unlink()
 
 
 def outcome_of(
-    ending: Ending, elapsed_seconds: float, processes: Iterable[ProcessRecord], *, was_hung: bool
+    ending: Ending,
+    elapsed_seconds: float,
+    processes: Sequence[ProcessRecord],
+    swallowed: str | None,
+    *,
+    was_hung: bool,
 ) -> Outcome:
-    """How the command ended, in one sentence and in fields."""
-    processes = list(processes)
+    """How the command ended, in one sentence and in fields; `swallowed` is a descendant's death."""
     after = f"after {in_words(elapsed_seconds)}"
     role = processes[0].role if processes else None
     if not ending.is_known:
@@ -90,7 +102,6 @@ def outcome_of(
             signal=ending.signal,
             process=role,
         )
-    swallowed = swallowed_death(processes[1:])
     if ending.exit_code == 0:
         sentence = f"the command ended well {after}"
         if swallowed is not None:
@@ -102,7 +113,7 @@ def outcome_of(
     return Outcome("exit", sentence, exit_code=ending.exit_code, process=role)
 
 
-def swallowed_death(processes: list[ProcessRecord]) -> str | None:
+def swallowed_death(processes: Sequence[ProcessRecord]) -> str | None:
     """A descendant that died of a fault; a shell's own SIGPIPE and SIGTERM are everyday."""
     everyday = {"SIGPIPE", "SIGTERM", "SIGINT", "SIGHUP"}
     for process in processes:

@@ -46,7 +46,6 @@ class _Noted:
     limits: dict[str, int] = field(default_factory=dict)  # soft ones, where there are any
     address_space_peak: int | None = None
     folder: Path | None = None
-    is_gone: bool = False
 
 
 @dataclass
@@ -57,6 +56,7 @@ class KernelWatch:
     log: KernelLog = field(default_factory=KernelLog)
     began_unix: float = field(default_factory=time.time)
     _noted: dict[int, _Noted] = field(default_factory=dict)
+    _living: dict[int, _Noted] = field(default_factory=dict)  # of these, the ones not seen to end
     _memory_before: dict[str, MemoryState] = field(default_factory=dict)
     _refused_before: dict[str, int] = field(default_factory=dict)
     _oom_kills_before: int | None = None
@@ -73,7 +73,7 @@ class KernelWatch:
         self._look_up(pid)
         noted = self._noted.get(pid)
         if noted is None:
-            noted = self._noted[pid] = _Noted(pid, time.monotonic())
+            noted = self._noted[pid] = self._living[pid] = _Noted(pid, time.monotonic())
             self._young_until = noted.since + YOUNG_SECONDS
             noted.folder = _working_folder(pid)
         noted.limits = read_limits(pid) or noted.limits
@@ -138,15 +138,13 @@ class KernelWatch:
         """Young processes at every poll, the others in turn."""
         if now < self._young_until:
             young = [
-                noted.pid
-                for noted in self._noted.values()
-                if now - noted.since < YOUNG_SECONDS and not noted.is_gone
+                noted.pid for noted in self._living.values() if now - noted.since < YOUNG_SECONDS
             ]
         else:
             young = []
         if self._polls % 5 and not young:
             return []
-        living = [noted.pid for noted in self._noted.values() if not noted.is_gone]
+        living = list(self._living)
         if not living:
             return []
         self._turn = (self._turn + 1) % len(living)
@@ -158,7 +156,7 @@ class KernelWatch:
     def _watch_limits(self, noted: _Noted) -> None:
         limits = read_limits(noted.pid)
         if limits is None:
-            noted.is_gone = True
+            self._living.pop(noted.pid, None)
             return
         noted.limits = limits
         if "RLIMIT_AS" not in limits:

@@ -20,6 +20,8 @@ class Process:
     command: list[str] = field(default_factory=list)
     rank: int | None = None
     is_listed: bool = False
+    was_over_when_heard_of: bool = False  # its birth and its end were told together
+    looked_in: int = -1  # the batch of news in which /proc was last read for it
     told: Ending | None = None  # what the connector said, until something better is known
     ended_t: float | None = None
     ending: Ending | None = None

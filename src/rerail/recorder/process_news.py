@@ -14,8 +14,10 @@ from rerail.recorder.loop import Loop
 from rerail.recorder.process_events import Bell, Connector, ProcessScan, open_connector
 from rerail.recorder.tree import Tree
 
-# A tree that forks all the time is read in batches too, from here on within each second.
-MOST_WAKE_UPS_PER_SECOND = 200
+# A tree that forks all the time is read in batches too, once it has used this many wake-ups up;
+# they come back slowly. A family that starts is looked at process by process, a loop is not.
+MOST_WAKE_UPS = 200
+WAKE_UPS_PER_SECOND = 20
 MOST_PER_BATCH = 4096
 MOST_BATCHES = 16  # then something else has its turn, however fast the machine forks
 CHANGES_SECONDS = 1.0
@@ -53,8 +55,8 @@ class ProcessNews:
             return
         self._take_in(self._connector)
         if now - self._since >= 1.0:
+            self._wake_ups = max(self._wake_ups - int((now - self._since) * WAKE_UPS_PER_SECOND), 0)
             self._since = now
-            self._wake_ups = 0
             self._watch()
         if self._connector.was_overrun or now - self._scanned >= SCAN_SECONDS:
             self._admit_losses(self._connector)
@@ -95,7 +97,7 @@ class ProcessNews:
         self._bell.silence()
         self._take_in(self._connector)
         self._wake_ups += 1
-        if self._wake_ups > MOST_WAKE_UPS_PER_SECOND:
+        if self._wake_ups > MOST_WAKE_UPS:
             self._loop.forget(self._bell.fileno())
             self._is_watching = False
 

@@ -12,6 +12,7 @@ import struct
 from pathlib import Path
 
 from rerail.agent.stub import rerail_layout as layout
+from rerail.store.blackbox import taken_boxes
 from rerail.store.regular_files import open_descriptor
 
 COUNTERS = (
@@ -35,7 +36,11 @@ class ProgressCounters:
 
     def total(self) -> int:
         self._open_new()
-        return sum(_read(descriptor) for descriptor in self._boxes.values())
+        return sum(
+            _read(descriptor, offset)
+            for name, descriptor in self._boxes.items()
+            for offset in _places(name, descriptor)
+        )
 
     def _open_new(self) -> None:
         try:
@@ -43,7 +48,11 @@ class ProgressCounters:
         except OSError:
             return
         for name in names:
-            if name.endswith(".box") and name not in self._boxes and len(self._boxes) < MOST_BOXES:
+            if (
+                name.endswith((".box", ".boxes"))
+                and name not in self._boxes
+                and len(self._boxes) < MOST_BOXES
+            ):
                 try:
                     box = self._agent_dir / name
                     self._boxes[name] = open_descriptor(box, os.O_RDONLY)
@@ -56,9 +65,19 @@ class ProgressCounters:
         self._boxes.clear()
 
 
-def _read(box: int) -> int:
+def _places(name: str, descriptor: int) -> list[int]:
+    """Where the boxes begin in this file."""
+    if name.endswith(".box"):
+        return [0]
     try:
-        words = _FORMAT.unpack(os.pread(box, _FORMAT.size, _FIRST * 8))
+        return taken_boxes(os.pread(descriptor, layout.BOXES_HEAD_SIZE, 0))
+    except OSError:
+        return []
+
+
+def _read(descriptor: int, offset: int) -> int:
+    try:
+        words = _FORMAT.unpack(os.pread(descriptor, _FORMAT.size, offset + _FIRST * 8))
     except (OSError, struct.error):
         return 0
     return sum(max(words[place], 0) for place in _PLACES)

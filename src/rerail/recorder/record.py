@@ -74,6 +74,7 @@ class _Run:
         self._stalling: Stalling | None = None
         self._sample_due = 0.0
         self._forwarding: Forwarding | None = None
+        self._swallowed_death: str | None = None
 
     def run(self) -> Recording:
         try:
@@ -93,6 +94,7 @@ class _Run:
             self._miss("the tree", "this system has no /proc: only the command itself is followed")
         self._news = ProcessNews(self._loop, self._tree, self._miss)
         added = self._inject()
+        self._senses.plan_surroundings(self._command, self._options.environ, added)
         if glance.has_proc():
             self._canary = self._attempt("canary", Canary.start)
         self._guardian = self._attempt("guardian", lambda: Guardian.start(self._charge()))
@@ -118,13 +120,10 @@ class _Run:
         if self._guardian is not None:
             self._guardian.note_root(pid)
         self._tree.on_start = self._senses.note_process
-        self._tree.on_end = lambda process: self._senses.process_ended()
+        self._tree.on_end = self._senses.process_ended
         self._tree.add_root(pid, self._command, started_t)
         self._news.follow_tree()
         self._writer.update_info(root_pid=pid)
-        self._senses.collect_surroundings(
-            self._command, self._cwd, self._options.environ, added, self._options.foresee
-        )
         return pid
 
     def _inject(self) -> dict[str, str]:
@@ -234,6 +233,7 @@ class _Run:
         if self._news is not None:
             self._news.tick()
         self._tree.tick()
+        self._senses.catch_up()
         self._relay.drop_broken()
         if self._keyboard is not None:
             self._keyboard.attend()
@@ -324,7 +324,7 @@ class _Run:
             root.ending.exit_code,
             root.ending.signal_number,
             self._writer.missing,
-            had_swallowed_death=conclusion.swallowed_death(self._tree.records()[1:]) is not None,
+            had_swallowed_death=self._swallowed_death is not None,
         )
 
     def _let_rest_pass(self) -> None:
@@ -351,13 +351,17 @@ class _Run:
         )
         self._attempt("masking of agent files", self._writer.mask_agent_files)
         self._attempt("agent files", lambda: conclusion.remove_unused(self._writer.agent_dir))
-        after = self._senses.finish_kernel()
+        processes = self._tree.records()
+        self._swallowed_death = conclusion.swallowed_death(processes[1:])
+        after = self._senses.finish_kernel(processes)
         if after is not None:
             self._writer.write_json("after.json", after)
         was_hung = self._stalling is not None and self._stalling.has_killed
-        outcome = conclusion.outcome_of(ending, elapsed, self._tree.records(), was_hung=was_hung)
+        outcome = conclusion.outcome_of(
+            ending, elapsed, processes, self._swallowed_death, was_hung=was_hung
+        )
         # Of a command that ended well within a moment nobody will ask for its surroundings.
-        self._senses.finish_surroundings(0.0 if outcome.kind == "ok" else 0.5)
+        self._senses.finish_surroundings(is_wanted=outcome.kind != "ok")
         if self._stalling is not None:
             self._stalling.close(self._relay.bytes_total, self._senses.cpu_seconds)
         self._writer.finish(outcome, elapsed)

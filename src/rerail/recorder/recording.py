@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,8 +22,6 @@ class RunOptions:
     label: str | None = None
     owns_process: bool = False  # the command line: descriptors and streams are nobody else's
     environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
-    # Given the surroundings, what bodes ill in them; asked beside the run, in a process of its own.
-    foresee: Callable[[dict[str, Any]], list[dict[str, Any]]] | None = None
 
     def settings(self) -> dict[str, Any]:
         """What is worth keeping in run.json."""

@@ -21,7 +21,7 @@ from rerail.store.writer import RunWriter
 
 if TYPE_CHECKING:
     from rerail.recorder.kernel import KernelWatch
-    from rerail.records import AfterDeath, VitalsRow
+    from rerail.records import AfterDeath, ProcessRecord, VitalsRow
 
 T = TypeVar("T")
 
@@ -29,6 +29,13 @@ SAMPLE_SECONDS = 0.1
 # Whatever the machine: sampling may use this share of one core, and is done less often past it.
 MOST_CPU_SHARE = 0.006
 SURROUNDINGS_SECONDS = 60.0
+# Looked at this long after the start, or at the end of a command that died before: it takes more
+# CPU time than all else that a short run costs, and of one that ended well nobody asks for it.
+SURROUNDINGS_AFTER_SECONDS = 2.0
+LAST_SURROUNDINGS_SECONDS = 1.0  # more is not waited for once the command has ended
+# Between two looks at the kernel's counters because a process ended well: a script that starts
+# hundreds a second is not to pay for a look at each.
+COUNTERS_SECONDS = 0.1
 
 
 class Senses:
@@ -42,14 +49,19 @@ class Senses:
         self._limits = NearLimits()
         self._row: VitalsRow | None = None
         self._maps = LibraryMaps()
+        self._look_around: Callable[[], None] | None = None  # planned and not begun yet
         self._surroundings: Errand | None = None
         self._cwd = cwd
         self._has_begun = False
+        self._counters_due = 0.0
+        self._has_unread_end = False
         self._try("kernel counters", self._begin_kernel)
 
     def use(self, writer: RunWriter) -> None:
         """In the guardian: the run has another writer now."""
         self._writer = writer
+        if (writer.path / "surroundings.json").exists():
+            self._look_around = None
 
     def _begin_kernel(self) -> None:
         from rerail.recorder import kernel
@@ -64,29 +76,27 @@ class Senses:
         self._vitals_log = VitalsLog(self._writer.path, self.miss)
         self._sampler = Sampler(self._writer.path, self._cwd)
 
-    def collect_surroundings(
-        self,
-        command: Sequence[str],
-        cwd: Path,
-        environ: Mapping[str, str],
-        added: Mapping[str, str],
-        foresee: Callable[[dict[str, Any]], list[dict[str, Any]]] | None = None,
+    def plan_surroundings(
+        self, command: Sequence[str], environ: Mapping[str, str], added: Mapping[str, str]
     ) -> None:
-        """In a child: it asks git and the target's interpreter, which takes its time."""
-
-        def collect() -> None:
+        def look_around() -> None:
             from rerail.recorder import surroundings
 
             found = surroundings.collect(
-                list(command), cwd, dict(environ), dict(added), self._writer.masker
+                list(command), self._cwd, dict(environ), dict(added), self._writer.masker
             )
             self._writer.write_json("surroundings.json", found)
-            if foresee is not None and (warnings := foresee(found)):
-                self._writer.write_json("surroundings.json", {**found, "warnings": warnings})
 
+        self._look_around = look_around
+
+    def _begin_surroundings(self) -> None:
+        """In a child: it asks git and the target's interpreter, which takes its time."""
+        work, self._look_around = self._look_around, None
+        if work is None:
+            return
         errand = self._try(
             "surroundings",
-            lambda: Errand.start("surroundings", collect, SURROUNDINGS_SECONDS, niceness=10),
+            lambda: Errand.start("surroundings", work, SURROUNDINGS_SECONDS, niceness=10),
         )
         if errand is not None:
             self._surroundings = errand
@@ -123,8 +133,24 @@ class Senses:
             self._end_surroundings()
         return max(SAMPLE_SECONDS, min(spent / MOST_CPU_SHARE, 2.0))
 
-    def process_ended(self) -> None:
+    def process_ended(self, process: Process) -> None:
         """Counters of a cgroup may vanish with its last process: read them now."""
+        was_clean = process.ending is not None and process.ending.is_clean
+        if was_clean and time.monotonic() < self._counters_due:
+            self._has_unread_end = True
+        else:
+            self._read_counters()
+
+    def catch_up(self) -> None:
+        """Ten times a second: what was put off until now."""
+        if self._has_unread_end:
+            self._read_counters()
+        if self._look_around is not None and self._writer.now() >= SURROUNDINGS_AFTER_SECONDS:
+            self._begin_surroundings()
+
+    def _read_counters(self) -> None:
+        self._has_unread_end = False
+        self._counters_due = time.monotonic() + COUNTERS_SECONDS
         if self._kernel is not None:
             self._try("kernel counters", self._kernel.poll)
 
@@ -141,16 +167,21 @@ class Senses:
         self._sampler = self._vitals_log = None
         self._has_begun = True
 
-    def finish_kernel(self) -> AfterDeath | None:
+    def finish_kernel(self, processes: Sequence[ProcessRecord]) -> AfterDeath | None:
         if self._kernel is None:
             return None
         watch = self._kernel
-        return self._try("kernel counters", lambda: watch.finish(self._tree.records()))
+        return self._try("kernel counters", lambda: watch.finish(processes))
 
-    def finish_surroundings(self, seconds: float) -> None:
-        """A short run is over before its surroundings are known: wait a little."""
+    def finish_surroundings(self, *, is_wanted: bool) -> None:
+        """A short run is over before its surroundings are known: if they are wanted, wait."""
+        if is_wanted:
+            self._begin_surroundings()
+        elif self._look_around is not None:
+            self._look_around = None
+            self.miss("surroundings", "the run was over first")
         if self._surroundings is not None:
-            self._surroundings.wait(seconds)
+            self._surroundings.wait(LAST_SURROUNDINGS_SECONDS if is_wanted else 0.0)
             self._surroundings.cancel()
             self._end_surroundings()
 

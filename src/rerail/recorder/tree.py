@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -35,6 +36,7 @@ class EventWriter(Protocol):
     def agent_dir(self) -> Path: ...
 
     def event(self, kind: str, *, t_seconds: float | None = None, **data: Any) -> None: ...
+    def together(self) -> AbstractContextManager[None]: ...
     def now(self) -> float: ...
 
 
@@ -60,6 +62,8 @@ class Tree:
         self._undecided: dict[int, tuple[Process, float]] = {}  # gone, their status still to come
         self._strangers: dict[int, list[Fork]] = {}  # births of a parent that is not known (yet)
         self._strangers_since = 0.0
+        self._batch = 0  # of news, counted
+        self._exits: dict[int, Exit] = {}  # of this batch, of those who ran no other program
         self._listed_count = 0
         self.uncounted = 0
         self.own_helpers: set[int] = (
@@ -87,18 +91,26 @@ class Tree:
 
     # -- news ---------------------------------------------------------------------------------
 
-    def handle(self, events: Iterable[ProcessEvent]) -> None:
-        for event in events:
-            if isinstance(event, Fork):
-                self._on_fork(event)
-            elif isinstance(event, Changed):
-                if (process := self.living.get(event.pid)) is not None:
-                    self._look_again(process)
-            elif isinstance(event, Exit) and event.pid in self.living:
-                process = self.living[event.pid]
-                process.told = endings.from_status(event.status, "netlink")
-                if process.pidfd < 0:
-                    self._settle(process)
+    def handle(self, events: Sequence[ProcessEvent]) -> None:
+        if not events:
+            return
+        self._batch += 1
+        changed = {event.pid for event in events if isinstance(event, Changed)}
+        exits = (event for event in events if isinstance(event, Exit))
+        self._exits = {event.pid: event for event in exits if event.pid not in changed}
+        with self._writer.together():
+            for event in events:
+                if isinstance(event, Fork):
+                    self._on_fork(event)
+                elif isinstance(event, Changed):
+                    if (process := self.living.get(event.pid)) is not None:
+                        self._look_again(process)
+                elif event.pid in self.living:
+                    process = self.living[event.pid]
+                    process.told = endings.from_status(event.status, "netlink")
+                    if process.pidfd < 0:
+                        self._settle(process)
+        self._exits = {}
 
     def look_at(self, pids: Iterable[int]) -> None:
         """Take in those of these pids that descend from the root (or were left to us)."""
@@ -133,7 +145,10 @@ class Tree:
             return
         parent = self._parent_called(event.parent)
         if parent is not None and (parent.ended_t is None or t <= parent.ended_t):
-            self._add(event.pid, event.parent, t, born_ns=event.monotonic_ns)
+            if event.pid in self._exits:
+                self._add_ended(parent, event, self._exits[event.pid], t)
+            else:
+                self._add(event.pid, event.parent, t, born_ns=event.monotonic_ns)
         elif event.parent != self._own_pid:
             # Two CPUs may tell a birth and the birth of its parent in the wrong order.
             now = time.monotonic()
@@ -164,6 +179,20 @@ class Tree:
             self._on_fork(birth)
         return process
 
+    def _add_ended(self, parent: Process, birth: Fork, end: Exit, t: float) -> None:
+        """A copy of its parent that has ended already: there is nothing left to look at."""
+        process = Process(birth.pid, glance.start_ticks_at(birth.monotonic_ns), parent.pid, t)
+        self._refresh(parent, process)
+        process.command, process.name, process.rank = parent.command, parent.name, parent.rank
+        process.was_over_when_heard_of = True
+        self._give_role(process, parent)
+        self._finish(
+            process,
+            endings.wait_for(process.pid) or endings.from_status(end.status, "netlink"),
+        )
+        for later in self._strangers.pop(birth.pid, ()):
+            self._on_fork(later)
+
     def _describe(
         self, process: Process, stat: StatFields | None, *, is_root: bool = False
     ) -> None:
@@ -192,11 +221,15 @@ class Tree:
     def _parent_of(self, process: Process) -> Process | None:
         """As it is now: a parent last seen before its own exec would pass a wrong role on."""
         parent = self._parent_called(process.parent_pid)
-        if parent is not None and parent.is_alive:
-            lead = process.started_t - parent.started_t
+        if parent is not None:
+            self._refresh(parent, process)
+        return parent
+
+    def _refresh(self, parent: Process, child: Process) -> None:
+        if parent.is_alive and parent.looked_in != self._batch:
+            lead = child.started_t - parent.started_t
             if 0.0 < lead < FRESH_SECONDS:
                 self._look_again(parent)
-        return parent
 
     def _give_role(
         self, process: Process, parent: Process | None, *, is_root: bool = False
@@ -212,6 +245,7 @@ class Tree:
         )
 
     def _look_again(self, process: Process) -> None:
+        process.looked_in = self._batch
         stat = glance.read_stat(process.pid)
         if stat is None or stat.start_ticks != process.start_ticks or stat.state in "ZX":
             self._told_of_change(process, lambda: self._describe_from_box(process))
@@ -302,8 +336,9 @@ class Tree:
             self._watch.forget(process.pidfd)
             os.close(process.pidfd)
             process.pidfd = -1
-        # An exec shortly before the end may not have been heard of.
-        self._told_of_change(process, lambda: self._describe_from_box(process))
+        if not process.was_over_when_heard_of:
+            # An exec shortly before the end may not have been heard of.
+            self._told_of_change(process, lambda: self._describe_from_box(process))
         if not process.is_listed:
             self._list(process)
         if not process.is_listed:

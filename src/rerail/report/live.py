@@ -144,12 +144,20 @@ def build(snapshot: Snapshot) -> Standing:
             for event in snapshot.events
             if event.kind == "missing"
         ],
-        warnings=[
-            f"{warning.get('title')} ({warning.get('level')})"
-            for warning in snapshot.surroundings.get("warnings", ())
-        ],
+        warnings=_warnings(snapshot.surroundings),
         story=_story(info),
     )
+
+
+def _warnings(surroundings: Mapping[str, Any]) -> list[str]:
+    """What `rerail check` would have said for free; some records say it themselves."""
+    if "warnings" in surroundings:
+        found = surroundings["warnings"]
+    else:
+        from rerail.preflight import quick
+
+        found = [finding.to_json() for finding in quick(surroundings)] if surroundings else []
+    return [f"{warning.get('title')} ({warning.get('level')})" for warning in found]
 
 
 def _story(info: RunInfo) -> str | None:

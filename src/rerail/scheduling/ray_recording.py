@@ -19,7 +19,7 @@ from rerail.store.bounds import OUTPUT_BYTES
 from rerail.store.regular_files import read_regular
 
 # What tells how far a live run is; the rest is sent once it is over.
-_LIVE = ("run.json", "events.jsonl", "agent/*.box", "agent/*.crash")
+_LIVE = ("run.json", "events.jsonl", "agent/*.box*", "agent/*.crash")
 
 Known = dict[str, tuple[int, int]]  # name -> size and time of its last change, in nanoseconds
 
@@ -75,7 +75,7 @@ class Recording:
 
 def _is_mapped(path: Path) -> bool:
     """A black box is written through a mapping, which does not always touch its time."""
-    return path.suffix == ".box"
+    return path.suffix in (".box", ".boxes")
 
 
 def node_cores() -> int:

@@ -12,6 +12,8 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rerail.store.regular_files import open_append, open_regular
@@ -53,9 +55,16 @@ class LineLog:
         self._retry_at = 0.0
         self._is_torn = False
         self.lost_lines = 0
+        self._held: list[bytes] | None = None
 
     def append(self, line: bytes, is_durable: bool = False) -> bool:
         """Write one line that ends in a newline; False if it has to wait or was lost."""
+        if self._held is not None and not is_durable:
+            self._held.append(line)
+            return True
+        if self._held:
+            held, self._held = self._held, []
+            self._append_all(held)
         if self._pending or self._descriptor < 0:
             self._wait(line)
             return self.flush(is_durable)
@@ -69,6 +78,19 @@ class LineLog:
                 self._wait(line)
             self._fail(error)
             return False
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Write the lines that are appended within this block in one go at its end."""
+        if self._held is not None:
+            yield
+            return
+        self._held = []
+        try:
+            yield
+        finally:
+            lines, self._held = self._held, None
+            self._append_all(lines)
 
     def flush(self, is_durable: bool = False, is_urgent: bool = False) -> bool:
         """Write what waits, unless the disk failed a moment ago. `is_urgent`: try all the same."""
@@ -98,6 +120,20 @@ class LineLog:
             except OSError:
                 pass
             self._descriptor = -1
+
+    def _append_all(self, lines: list[bytes]) -> None:
+        if self._pending or self._descriptor < 0 or self._is_torn:
+            written = 0
+        else:
+            try:
+                written = os.write(self._descriptor, b"".join(lines))
+            except OSError:
+                written = 0  # line by line it is found out why, and what is kept for later
+        for line in lines:
+            if written < len(line):
+                self._is_torn = self._is_torn or written > 0
+                self.append(line)
+            written = max(written - len(line), 0)
 
     def _write(self, line: bytes) -> None:
         if self._is_torn:

@@ -1,20 +1,22 @@
-"""Reads `agent/*.box`: what a process last said of itself, as a records.BlackBox.
+"""Reads `agent/*.box` and `*.boxes`: what a process last said of itself, as a records.BlackBox.
 
 Comes in: the file that a process wrote through memory (layout: agent/stub/rerail_layout.py),
-possibly killed in the middle of a text. Goes out: a BlackBox, or None where the file is not a
-black box of this layout. Promises: reads only, raises nothing for damaged content; what is out of
-range counts as not observed.
+possibly killed in the middle of a text; or the file that a parent made for its children. Goes out:
+a BlackBox, or None where the file is not a black box of this layout. Promises: reads only, raises
+nothing for damaged content; what is out of range counts as not observed.
 """
 
 from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from rerail.agent.stub import rerail_layout as layout
 from rerail.records import BlackBox, LoadedFile, LoaderSettings, StepPoint
-from rerail.store.regular_files import read_regular
+from rerail.store.regular_files import open_regular, read_regular
 
 
 class _Box:
@@ -57,9 +59,72 @@ class _Box:
 def read_box(path: Path, t0_ns: int) -> BlackBox | None:
     """The black box in `path`; `t0_ns` is the monotonic clock at the start of the run."""
     try:
-        octets = read_regular(path, layout.SIZE)
+        return _parse(read_regular(path, layout.SIZE), t0_ns)
     except OSError:
         return None
+
+
+def read_lent_boxes(path: Path, t0_ns: int) -> list[BlackBox]:
+    """The boxes of forked children, in a file that their parent made for them."""
+    try:
+        with open_regular(path) as file:
+            boxes = [_parse(octets, t0_ns) for octets in _taken(file)]
+    except OSError:
+        return []
+    return [box for box in boxes if box is not None]
+
+
+def has_lent_box(path: Path) -> bool:
+    with open_regular(path) as file:
+        return bool(taken_boxes(file.read(layout.BOXES_HEAD_SIZE)))
+
+
+def read_all_boxes(agent_dir: Path, t0_ns: int) -> list[BlackBox]:
+    """Everybody's. A forked child that became another Python program has a file of its own too,
+    which is the later one."""
+    found: dict[tuple[int, int], BlackBox] = {}
+    for path in sorted(agent_dir.glob("*.boxes")):
+        found.update({(box.pid, box.start_ticks): box for box in read_lent_boxes(path, t0_ns)})
+    for path in sorted(agent_dir.glob("*.box")):
+        if (box := read_box(path, t0_ns)) is not None:
+            found[box.pid, box.start_ticks] = box
+    return sorted(found.values(), key=lambda box: (box.started_t_seconds, box.pid))
+
+
+def read_head(agent_dir: Path, pid: int, start_ticks: int) -> bytes | None:
+    """The first bytes of a living process's box, wherever it is."""
+    for path in (agent_dir / f"{pid}-{start_ticks}.box", *agent_dir.glob("*.boxes")):
+        is_own = path.suffix == ".box"
+        try:
+            with open_regular(path) as file:
+                heads = [file.read(layout.HEAD_SIZE)] if is_own else _taken(file, layout.HEAD_SIZE)
+                for head in heads:
+                    if len(head) < layout.HEAD_SIZE or not head.startswith(layout.MAGIC):
+                        continue
+                    if struct.unpack_from("=qq", head, layout.HEAD["pid"]) == (pid, start_ticks):
+                        return head
+        except OSError:
+            continue
+    return None
+
+
+def taken_boxes(head: bytes) -> list[int]:
+    """Where the boxes begin that a child has taken, by the head of such a file."""
+    if len(head) < layout.BOXES_HEAD_SIZE or not head.startswith(layout.BOXES_MAGIC):
+        return []
+    owners = struct.unpack_from(f"={layout.MOST_LENT}i", head, layout.OWNERS_AT)
+    return [
+        layout.BOXES_HEAD_SIZE + index * layout.SIZE for index, owner in enumerate(owners) if owner
+    ]
+
+
+def _taken(file: BinaryIO, most_bytes: int = layout.SIZE) -> Iterator[bytes]:
+    for offset in taken_boxes(file.read(layout.BOXES_HEAD_SIZE)):
+        file.seek(offset)
+        yield file.read(most_bytes)
+
+
+def _parse(octets: bytes, t0_ns: int) -> BlackBox | None:
     if len(octets) < layout.SIZE or octets[:8] != layout.MAGIC:
         return None
     version, size = struct.unpack_from("=II", octets, layout.HEAD["version"])

@@ -70,10 +70,14 @@ def dumps(value: Any, indent: int | None = None) -> str:
     return json.dumps(encode(value), indent=indent, separators=separators, allow_nan=False)
 
 
+# Made once: json.dumps with these arguments would make one for every line.
+_encode_line = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
+
 def dump_line(value: dict[str, Any]) -> bytes:
     """One line of a .jsonl file. Plain finite values, nearly all lines, take the short way."""
     try:
-        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii") + b"\n"
+        return _encode_line(value).encode("ascii") + b"\n"
     except (TypeError, ValueError):
         return dumps(value).encode("ascii") + b"\n"
 

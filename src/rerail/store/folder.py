@@ -116,13 +116,11 @@ class RunFolder:
 
     def boxes(self) -> list[BlackBox]:
         """What each process last said of itself, in order of their start."""
-        paths = self._agent_files("*.box")
-        if not paths:
+        if not self._agent_files("*.box*"):
             return []
-        from rerail.store.blackbox import read_box
+        from rerail.store.blackbox import read_all_boxes
 
-        boxes = self._agent_records(paths, read_box)
-        return sorted(boxes, key=lambda box: (box.started_t_seconds, box.pid))
+        return read_all_boxes(self.path / layout.AGENT, self.t0_ns)
 
     def crashes(self) -> list[Crash]:
         """Symbolised crashes, or the raw ones where nobody has symbolised them yet."""

@@ -12,6 +12,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,11 @@ class RunWriter:
         self._log(layout.EVENTS).append(dump_line(line), is_durable)
         if t >= self._writeback_at:
             self._start_writeback(t)
+
+    def together(self) -> AbstractContextManager[None]:
+        """Events within this block go out in one write at its end; those that must be on the disk
+        at once do not belong into it."""
+        return self._log(layout.EVENTS).together()
 
     def output(self, data: bytes, stream: str, t_seconds: float) -> None:
         """Keep bytes that the command printed, in order of arrival."""

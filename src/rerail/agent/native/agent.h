@@ -1,7 +1,8 @@
 /* The agent's native part: what its files share.
  *
- * Comes in: RERAIL_AGENT (a folder) and RERAIL_T0 from the environment. Goes out: up to three files
- * per process in that folder, <pid>-<start>.box, .crash and .stacks. Promises: no output, no
+ * Comes in: RERAIL_AGENT (a folder) and RERAIL_T0 from the environment. Goes out: up to four files
+ * per process in that folder, <pid>-<start>.box, .crash, .stacks and, for its children, .boxes.
+ * Promises: no output, no
  * Python API at link time, nothing allocated or locked inside a signal handler, and every
  * failure leaves the user's program as it was and a bit set in the box.
  */
@@ -69,6 +70,9 @@ extern int agent_crash_fd;         /* -1 when there is none */
 extern int agent_stacks_fd;
 extern volatile int agent_pid;     /* whose files these are */
 int files_open(void);
+void files_complete(void);
+int files_create(int pid, int64_t start, const char *ending);
+void files_remove(int pid, int64_t start, const char *ending);
 int files_open_crash_file(int pid); /* async-signal-safe: also used inside the handler */
 int files_crash_fd_is_ours(void);
 int64_t monotonic_ns(void);

@@ -114,8 +114,7 @@ static void put_last_words(int sig, void *context) {
 
 void record_crash(int sig, const siginfo_t *info, void *context, const sigset_t *fatal) {
   int64_t began_ns = monotonic_ns();
-  int is_ours = files_crash_fd_is_ours();
-  int fd = is_ours ? agent_crash_fd : files_open_crash_file((int)getpid());
+  int fd = files_crash_fd_is_ours() ? agent_crash_fd : files_open_crash_file((int)getpid());
   if (fd < 0) return;
   text_begin(&out, fd);
   put_header(&out, sig, info);
@@ -134,7 +133,7 @@ void record_crash(int sig, const siginfo_t *info, void *context, const sigset_t 
   text_put_decimal(&out, monotonic_ns() - began_ns);
   text_put(&out, "\nend\n");
   text_flush(&out);
-  if (!is_ours) close(fd);
+  if (fd != agent_crash_fd) close(fd);
 }
 
 /* Between vfork and exec, or after a bare clone: the memory is another process's. Touch nothing

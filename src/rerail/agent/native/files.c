@@ -3,13 +3,16 @@
  * The box is mapped shared at an address that stays the same for the life of the process tree:
  * a forked child first gets private memory there, so that it cannot write into its parent's box,
  * and its own file once it turns out to be a process of Python's (files_open from the stub's
- * after-fork hook) rather than one about to exec. The crash file is opened before it is needed,
- * and again by the handler itself in a child that never got that far.
+ * after-fork hook) rather than one about to exec. It takes one of the boxes that its parent set
+ * aside (lent_boxes.c), and has the other two files made when they are needed: the crash file by
+ * the handler itself, or beforehand by multiprocessing's workers; stacks on request go into the
+ * parent's file, whose descriptor it has.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 #include "agent.h"
+#include "lent_boxes.h"
 #include "text.h"
 
 #include <errno.h>
@@ -32,6 +35,7 @@ volatile int agent_pid;
 
 static char folder[3072];
 static struct stat crash_identity;
+static struct stat inherited_crash; /* the parent's crash file, under the number of ours */
 static int threads_before_fork;
 static int fork_handlers_registered;
 
@@ -59,7 +63,13 @@ static int64_t read_start_ticks(void) {
   return length > 0 ? text_start_ticks(stat_text, (size_t)length) : 0;
 }
 
-static int create(int pid, int64_t start, const char *ending) {
+void files_remove(int pid, int64_t start, const char *ending) {
+  char path[sizeof folder + 64];
+  text_format_path(path, sizeof path, folder, pid, start, ending);
+  unlink(path);
+}
+
+int files_create(int pid, int64_t start, const char *ending) {
   char path[sizeof folder + 64];
   text_format_path(path, sizeof path, folder, pid, start, ending);
   /* Never truncate: whoever still maps an older file of this name would get SIGBUS. */
@@ -87,17 +97,13 @@ static int reserve_box(int fd) {
 
 static int map_box(int pid, int64_t start) {
   int is_mapped = 0;
-  int fd = create(pid, start, ".box");
+  int fd = files_create(pid, start, ".box");
   if (fd < 0) return 0;
   if (reserve_box(fd)) {
     void *at = mmap(agent_box, BOX_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
     is_mapped = at != MAP_FAILED;
   }
-  if (!is_mapped) {
-    char path[sizeof folder + 64];
-    text_format_path(path, sizeof path, folder, pid, start, ".box");
-    unlink(path);
-  }
+  if (!is_mapped) files_remove(pid, start, ".box");
   close(fd);
   return is_mapped;
 }
@@ -129,13 +135,35 @@ static int place(int fd, int number) {
   return number;
 }
 
-int files_crash_fd_is_ours(void) {
+static int is_under_crash_fd(const struct stat *file) {
   struct stat now;
-  return agent_crash_fd >= 0 && agent_pid == (int)getpid() && fstat(agent_crash_fd, &now) == 0 &&
-         now.st_dev == crash_identity.st_dev && now.st_ino == crash_identity.st_ino;
+  return agent_crash_fd >= 0 && fstat(agent_crash_fd, &now) == 0 && now.st_dev == file->st_dev &&
+         now.st_ino == file->st_ino;
 }
 
-int files_open_crash_file(int pid) { return create(pid, read_start_ticks(), ".crash"); }
+int files_crash_fd_is_ours(void) {
+  return agent_pid == (int)getpid() && is_under_crash_fd(&crash_identity);
+}
+
+/* Under the number that faulthandler was told, if the parent's file is still there. */
+static int adopt(int fd) {
+  if (fd != agent_crash_fd) {
+    if (!is_under_crash_fd(&inherited_crash) || dup2(fd, agent_crash_fd) < 0) return fd;
+    fcntl(agent_crash_fd, F_SETFD, FD_CLOEXEC);
+    close(fd);
+  }
+  fstat(agent_crash_fd, &crash_identity);
+  return agent_crash_fd;
+}
+
+int files_open_crash_file(int pid) {
+  int fd = files_create(pid, read_start_ticks(), ".crash");
+  if (fd < 0 && errno == EMFILE && is_under_crash_fd(&inherited_crash)) {
+    close(agent_crash_fd); /* the parent's file, which we would never write into */
+    fd = files_create(pid, read_start_ticks(), ".crash");
+  }
+  return fd >= 0 && agent_pid == pid ? adopt(fd) : fd;
+}
 
 static int file_limit_is_low(void) {
   struct rlimit limit;
@@ -143,7 +171,7 @@ static int file_limit_is_low(void) {
 }
 
 static void open_crash_file(int pid, int64_t start) {
-  int fd = create(pid, start, ".crash");
+  int fd = files_create(pid, start, ".crash");
   if (fd >= 0) {
 #ifdef __linux__
     /* The size stays 0, so an empty file means no crash; refusal only costs the reserve. */
@@ -161,7 +189,7 @@ static void open_crash_file(int pid, int64_t start) {
 }
 
 static void open_stacks_file(int pid, int64_t start) {
-  int fd = create(pid, start, ".stacks");
+  int fd = files_create(pid, start, ".stacks");
   if (fd < 0) {
     agent_box->trouble |= TROUBLE_NO_STACKS_FILE;
     if (agent_stacks_fd < 0) return;
@@ -179,6 +207,9 @@ static void after_fork_in_child(void) {
   if (agent_box == NULL) return;
   head = *agent_box;
   agent_pid = 0;
+  lent_boxes_after_fork();
+  if (crash_identity.st_ino != 0) inherited_crash = crash_identity;
+  memset(&crash_identity, 0, sizeof crash_identity);
   if (mmap(agent_box, BOX_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
            0) == MAP_FAILED) {
     /* The old mapping is still there and is the parent's. Nothing may be written any more, and
@@ -208,6 +239,15 @@ static void write_head(int pid, int64_t start) {
   agent_box->is_native = 1;
 }
 
+/* For a process that will be there for a while: room for its crash on the disk beforehand. */
+void files_complete(void) {
+  if (agent_box == NULL || agent_pid != (int)getpid() || files_crash_fd_is_ours()) return;
+  lent_boxes_keep();
+  if (file_limit_is_low()) return;
+  open_crash_file(agent_pid, agent_box->start_ticks);
+  open_stacks_file(agent_pid, agent_box->start_ticks);
+}
+
 int files_open(void) {
   int pid = (int)getpid();
   int64_t start;
@@ -228,6 +268,8 @@ int files_open(void) {
   head = *agent_box;
   if (file_limit_is_low()) {
     agent_box->trouble |= TROUBLE_FILE_LIMIT | TROUBLE_NO_BOX | TROUBLE_NO_CRASH_FILE;
+  } else if (lent_boxes_take(pid)) {
+    *agent_box = head;
   } else {
     if (map_box(pid, start)) {
       *agent_box = head;

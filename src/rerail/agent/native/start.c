@@ -11,6 +11,7 @@
 #endif
 #include "agent.h"
 #include "alternate_stack.h"
+#include "lent_boxes.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -64,10 +65,16 @@ RERAIL_EXPORT int rerail_free_signal(int which) {
 }
 RERAIL_EXPORT void rerail_thread_enter(void) { thread_give_stack(); }
 
-RERAIL_EXPORT void rerail_goodbye(int how) {
-  if (agent_box == NULL || agent_pid != (int)getpid()) return;
+RERAIL_EXPORT void rerail_before_fork(void) { lent_boxes_prepare(); }
+RERAIL_EXPORT void rerail_complete_files(void) { files_complete(); }
+RERAIL_EXPORT void rerail_give_box_back(void) { lent_boxes_give_back(); }
+
+/* 1: the box is of no use any more if it says nothing of interest; then it may be given back. */
+RERAIL_EXPORT int rerail_goodbye(int how) {
+  if (agent_box == NULL || agent_pid != (int)getpid()) return 0;
   agent_box->thread_count = count_threads();
   agent_box->said_goodbye = how;
+  return lent_boxes_may_give_back();
 }
 
 __attribute__((destructor)) static void say_goodbye_at_exit(void) {

@@ -32,7 +32,7 @@ def start(folder):
             step(folder)
         except Exception as error:
             box.note_failure(step.__name__.strip("_"), error)
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
 
 
 def _open_box(folder):
@@ -232,7 +232,8 @@ def _at_exit():
 
 def say_goodbye(how):
     if native.library is not None:
-        native.library.rerail_goodbye(how)
+        if native.library.rerail_goodbye(how) and box.says_nothing():
+            native.library.rerail_give_box_back()
     else:
         box.numbers[layout.HEAD["said_goodbye"] // 8] = how
 
@@ -241,6 +242,11 @@ def _watch_imports(folder):
     import rerail_imports
 
     rerail_imports.watch(folder)
+
+
+def _before_fork():
+    if native.library is not None:
+        native.library.rerail_before_fork()
 
 
 def _after_fork():

@@ -60,6 +60,8 @@ def on_multiprocessing_util(util):
         agent.say_goodbye(agent.GOODBYE_WORKER)
 
     def worker_begins(_):
+        if native.library is not None:
+            native.library.rerail_complete_files()
         util.Finalize(None, worker_ends, exitpriority=-1000000)
 
     worker_begins(None)  # a spawned worker runs no after-fork functions

@@ -47,6 +47,13 @@ TROUBLES = (
     "RLIMIT_FSIZE is too low to write files",
 )
 
+# The file of boxes that a process sets aside for its children (struct boxes_head in
+# native/lent_boxes.c): this head, then the boxes. A box that nobody has taken has no magic.
+BOXES_MAGIC = b"RERAILBS"
+BOXES_HEAD_SIZE = 4096
+MOST_LENT = 64
+OWNERS_AT = 16  # four bytes each: the pid of whoever has the box, 0 if nobody
+
 UNKNOWN = -1  # of a counter or a number that can be absent
 
 # 64-bit integers. `loss_at` and the like: which step a value belongs to.
