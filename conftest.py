@@ -17,6 +17,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,7 @@ CHANGES_PROGRAMS = ("PYTHON", "RERAIL_", "KMP_", "OMP_", "GOMP_", "MKL_", "LD_PR
 CHANGES_OUTPUT = {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE"}
 # Where the interpreter finds its modules: some machines need these to have any.
 KEPT = {"PYTHONPATH", "PYTHONHOME", "PYTHONPYCACHEPREFIX"}
+WORKLOADS = Path(__file__).parent / "workloads"
 
 
 def _forget_variables() -> None:
@@ -52,6 +54,21 @@ _forget_variables()
 def pytest_runtest_setup() -> None:
     """Imports of earlier tests leave variables too: sklearn's sets KMP_DUPLICATE_LIB_OK."""
     _forget_variables()
+
+
+class NeedsTraining(pytest.Module):
+    """A file with tests of a trainer, where TRAINING=no left out what it trains with."""
+
+    def collect(self) -> Iterator[pytest.Item | pytest.Collector]:
+        pytest.skip("torch is not installed (TRAINING=no)", allow_module_level=True)
+
+
+def pytest_pycollect_makemodule(
+    module_path: Path, parent: pytest.Collector
+) -> pytest.Module | None:
+    if WORKLOADS in module_path.parents and find_spec("torch") is None:
+        return NeedsTraining.from_parent(parent, path=module_path)
+    return None
 
 
 @pytest.fixture(scope="session")
