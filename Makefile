@@ -1,24 +1,30 @@
 # Everything installs into .venv; `make help` lists the targets.
+#   make test PYTHON=python3.12    with another Python than the first python3 on PATH
+#   make test TRAINING=no          without torch and what else trains: those tests are skipped
 PYTHON ?= python3
+TRAINING ?= yes
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.ready
+STAMP := $(VENV)/.ready-$(TRAINING)
 
 .PHONY: help setup demo test test-slow lint bench clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
-setup: $(STAMP)  ## create .venv with rerail, the test tools and a CPU torch
+setup: $(STAMP)  ## create .venv with rerail, the test tools and what trains (see TRAINING above)
 
 $(STAMP): pyproject.toml $(wildcard workloads/*/pyproject.toml) scripts/system-packages
-	scripts/system-packages
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	PYTHON='$(PYTHON)' scripts/system-packages
+	test -x $(BIN)/python || '$(PYTHON)' -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --group training --group test --group lint
+	$(BIN)/python -m pip install --quiet --group test --group lint
 	$(BIN)/python -m pip install --quiet --editable '.[stacks]'
+ifneq ($(TRAINING),no)
+	$(BIN)/python -m pip install --quiet --group training
 	$(BIN)/python -m pip install --quiet --editable 'workloads/twotower[text,faiss]' \
 	  --editable workloads/lowlight
+endif
 	touch $@
 
 demo: setup  ## a training dies; rerail says why, proves it, and brings it back

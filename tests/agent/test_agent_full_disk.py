@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,14 +11,8 @@ from agent_runs import Runner
 
 
 @pytest.fixture
-def tiny_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "tiny"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=256k,nr_inodes=64", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode != 0:
-        pytest.skip("mounting a tmpfs needs root")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+def tiny_disk(mount_tmpfs: Callable[[str], Path]) -> Path:
+    return mount_tmpfs("size=256k,nr_inodes=64")
 
 
 PROGRAM = """
@@ -28,7 +20,7 @@ import os, sys
 for i in range(3):
     pid = os.fork()
     if pid == 0: sys.exit(i)
-    print(os.waitpid(pid, 0)[1] >> 8)
+    print(os.waitpid(pid, 0)[1] >> 8, flush=True)
 print("ran", flush=True)
 """
 

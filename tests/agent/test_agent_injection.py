@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from agent_runs import build
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rerail.agent import inject
+from rerail.agent import inject, preloadable
 from rerail.agent.command import needed_libraries, needs_preload
 from rerail.agent.injection import STUB
 
@@ -91,6 +94,44 @@ def test_preload_is_forced_or_forbidden(tmp_path: Path) -> None:
     assert forced.variables["LD_PRELOAD"].endswith("native.abi3.so:libjemalloc.so")
     assert forced.notes == ["the agent is preloaded: asked for"]
     assert "LD_PRELOAD" not in forbidden.variables
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="LD_PRELOAD is Linux's")
+@pytest.mark.parametrize("folder", ["plain", "with a space", "with:colon", "$ORIGIN", "é"])
+def test_a_library_in_any_folder_can_be_preloaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    library = tmp_path / folder / "libnothing.so"
+    library.parent.mkdir()
+    build(library, _empty_source(tmp_path), "cc")
+    environ = {**ENVIRON, "LD_PRELOAD": preloadable(str(library)) or ""}
+    done = subprocess.run(
+        ["cat", "/proc/self/maps"], env=environ, capture_output=True, text=True, timeout=60
+    )
+
+    assert done.stderr == ""
+    assert str(library) in done.stdout
+    assert preloadable(str(library)) == environ["LD_PRELOAD"], "the second time too"
+    assert Path(environ["LD_PRELOAD"]).name == "libnothing.so"
+
+
+def _empty_source(folder: Path) -> Path:
+    source = folder / "nothing.c"
+    source.write_text("int nothing;\n")
+    return source
+
+
+def test_a_link_that_others_could_change_is_not_preloaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for name in ("rerail", f"rerail-{os.getuid()}"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name).chmod(0o777)
+
+    assert preloadable("/with a space/lib.so") is None
 
 
 def test_needed_libraries() -> None:

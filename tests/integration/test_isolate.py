@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -121,7 +122,7 @@ def test_values_of_one_thing_are_tried_apart_and_what_is_refused_is_left_out(
 
 
 def test_a_death_inside_a_wrapper_that_ends_well_counts(tmp_path: Path, answer: Answer) -> None:
-    script = f"{sys.executable} {DIES} --mode bad; true"
+    script = shlex.join([sys.executable, DIES, "--mode", "bad"]) + "; true"
     _, document = answer(
         tmp_path / "home", "--try", "--mode good", "--try", "UNRELATED=1", "--", "sh", "-c", script
     )

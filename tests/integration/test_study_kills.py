@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ PROGRAMS = Path(__file__).parents[1] / "programs"
 ROOT = Path(__file__).parents[2]
 DEADLINE_SECONDS = 60.0
 STUDY = """
-command = "{python} {program} {more}"
+command = "{command}"
 artifacts = ["weights/final.npz", "metrics.json"]
 [axes]
 "--lr" = [0.1, 0.2]
@@ -31,10 +32,10 @@ checkpoint = "weights/checkpoint.json"
 BOOKKEEPING = {"journal.jsonl", "lock", "rerail-cell.json", "report.html", "table.csv"}
 
 
-def write_study(folder: Path, more: str = "") -> Path:
+def write_study(folder: Path, *more: str) -> Path:
     folder.mkdir(exist_ok=True)
-    text = STUDY.format(python=sys.executable, program=PROGRAMS / "study_train.py", more=more)
-    (folder / "s.toml").write_text(text)
+    command = shlex.join([sys.executable, str(PROGRAMS / "study_train.py"), *more])
+    (folder / "s.toml").write_text(STUDY.format(command=command))
     return folder / "s.toml"
 
 
@@ -130,7 +131,7 @@ def test_a_cell_in_the_middle_goes_on_from_its_checkpoint(
     number: signal.Signals, tmp_path: Path, undisturbed: dict[str, str]
 ) -> None:
     started = tmp_path / "started"
-    path = write_study(tmp_path, f"--step-seconds 0.1 --started {started}")
+    path = write_study(tmp_path, "--step-seconds", "0.1", "--started", str(started))
     study = start(path)
     pid = int(wait_for("lr=0.1", started).split()[1])
     wait_for_step(3, tmp_path / "s.study" / "work" / "lr=0.1" / "weights" / "checkpoint.json")
@@ -149,7 +150,7 @@ def test_an_orphan_that_nobody_records_does_not_write_into_the_next_attempt(
 ) -> None:
     """The study, the recorder and its guardian are killed; the cell lives on."""
     started = tmp_path / "started"
-    path = write_study(tmp_path, f"--step-seconds 0.05 --started {started}")
+    path = write_study(tmp_path, "--step-seconds", "0.05", "--started", str(started))
     study = start(path)
     cell = int(wait_for("lr=0.1", started).split()[1])
     above = int(Path(f"/proc/{cell}/stat").read_text().rsplit(")", 1)[1].split()[1])
@@ -183,10 +184,8 @@ def test_who_ends_well_because_it_was_told_to_has_not_finished(tmp_path: Path) -
     """Exit code 0 and whole files, but only because the study's death ended it."""
     (tmp_path / "train.py").write_text(GRACEFUL)
     path = tmp_path / "s.toml"
-    path.write_text(
-        f'command = "{sys.executable} {tmp_path}/train.py {tmp_path}/started"\n'
-        'artifacts = ["weights.json"]\n'
-    )
+    command = shlex.join([sys.executable, str(tmp_path / "train.py"), str(tmp_path / "started")])
+    path.write_text(f'command = "{command}"\nartifacts = ["weights.json"]\n')
     study = start(path)
     wait_for("started", tmp_path / "started")
     study.kill()
@@ -200,7 +199,7 @@ def test_a_killed_cell_is_tried_again_and_the_study_goes_on(
     tmp_path: Path, undisturbed: dict[str, str]
 ) -> None:
     started = tmp_path / "started"
-    path = write_study(tmp_path, f"--step-seconds 0.05 --started {started}")
+    path = write_study(tmp_path, "--step-seconds", "0.05", "--started", str(started))
     study = start(path)
     os.kill(int(wait_for("lr=0.1", started).split()[1]), signal.SIGKILL)
     assert study.wait(DEADLINE_SECONDS) == 0
@@ -209,7 +208,7 @@ def test_a_killed_cell_is_tried_again_and_the_study_goes_on(
 
 def test_two_studies_do_not_work_on_one_folder(tmp_path: Path) -> None:
     started = tmp_path / "started"
-    path = write_study(tmp_path, f"--step-seconds 0.05 --started {started}")
+    path = write_study(tmp_path, "--step-seconds", "0.05", "--started", str(started))
     study = start(path)
     wait_for("lr=0.1", started)
     second = start(path)

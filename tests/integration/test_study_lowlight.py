@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -35,7 +36,7 @@ def write_study(folder: Path) -> Path:
     (folder / "faults").mkdir()
     _draw_pictures(folder / "pictures")
     text = (ROOT / "studies" / "lowlight.toml").read_text()
-    command = f"{sys.executable} {FAULTY} {{here}}/faults train"
+    command = shlex.join([sys.executable, str(FAULTY)]) + " {here}/faults train"
     assert "python -m lowlight train" in text and "--steps 200" in text
     text = text.replace("python -m lowlight train", command).replace("--steps 200", SMALLER)
     (folder / "lowlight.toml").write_text(text)

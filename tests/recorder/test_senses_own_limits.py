@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -46,13 +45,11 @@ def test_a_limit_that_the_program_lowered_itself_is_in_the_account() -> None:
     assert watch.finish([(process.pid, 0)]).process_limits["RLIMIT_NOFILE"] == 123
 
 
-def test_shared_memory_is_that_which_the_process_sees(tmp_path: Path) -> None:
-    if shutil.which("unshare") is None:
-        pytest.skip("no unshare")
+def test_shared_memory_is_that_which_the_process_sees(tmp_path: Path, unshare: list[str]) -> None:
     script = "mount -t tmpfs -o size=8m tmpfs /dev/shm && echo mounted && cat"
     reader = MachineReader(tmp_path, tmp_path)
     before = reader.read().get("shm_total_bytes", 0)
-    with started(["unshare", "--mount", "sh", "-c", script]) as process:
+    with started([*unshare, "--mount", "sh", "-c", script]) as process:
         assert process.stdin is not None
         reader.note_process(process.pid)
         assert reader.read()["shm_total_bytes"] == 8 << 20 != before

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import random
 import stat
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import astuple, fields, replace
 from itertools import pairwise
 from pathlib import Path
@@ -225,16 +224,8 @@ def test_each_row_is_on_file_when_add_returns(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)], capture_output=True
-    )
-    if made.returncode:
-        pytest.skip("no right to mount a small tmpfs")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+def small_disk(mount_tmpfs: Callable[[str], Path]) -> Path:
+    return mount_tmpfs("size=64k")
 
 
 def test_a_full_disk_is_reported_once_and_leaves_no_torn_row(small_disk: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sqlite3
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -202,7 +203,7 @@ def test_a_read_only_store_can_be_listed(store: Store, new_run: NewRun, tmp_path
         if mounted.returncode != 0:
             pytest.skip("root writes everywhere, and this machine allows no bind mount")
     else:
-        store.home.chmod(0o500)
+        _set_writable(store.home, False)
     try:
         assert [info.id for info in store.list()] == [run_id]
         assert store.resolve("last").info().state == "ended"
@@ -212,7 +213,14 @@ def test_a_read_only_store_can_be_listed(store: Store, new_run: NewRun, tmp_path
         if os.getuid() == 0:
             subprocess.run(["umount", "-l", str(store.home)], check=False)
         else:
-            store.home.chmod(0o700)
+            _set_writable(store.home, True)
+
+
+def _set_writable(folder: Path, writable: bool) -> None:
+    """The folder and everything in it; a run can be removed while its own folder is writable."""
+    for path in [folder, *folder.rglob("*")]:
+        mode = path.stat().st_mode
+        path.chmod(mode | stat.S_IWUSR if writable else mode & ~stat.S_IWUSR)
 
 
 def test_many_writers_and_readers_at_once(store: Store) -> None:

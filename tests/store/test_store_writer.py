@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -153,14 +153,11 @@ def test_a_forked_guardian_keeps_the_run_alive(new_run: Callable[..., RunWriter]
 
 
 def test_a_run_is_live_also_as_seen_from_another_pid_namespace(
-    new_run: Callable[..., RunWriter],
+    new_run: Callable[..., RunWriter], unshare: list[str]
 ) -> None:
-    unshare = shutil.which("unshare")
-    if unshare is None:
-        pytest.skip("there is no unshare on this machine")
     writer = new_run()
     code = "import sys; from rerail.store import RunFolder; print(RunFolder(sys.argv[1]).is_live())"
-    command = [unshare, "--pid", "--fork", sys.executable, "-c", code, str(writer.path)]
+    command = [*unshare, "--pid", "--fork", sys.executable, "-c", code, str(writer.path)]
     seen = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     if "unshare" in seen.stderr:
         pytest.skip(f"no pid namespace to be had: {seen.stderr.strip()}")
@@ -182,21 +179,8 @@ def test_the_command_does_not_keep_its_own_run_alive(new_run: Callable[..., RunW
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of two megabytes, where this machine lets us mount one."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "rerail-test", str(disk)],
-        capture_output=True,
-        check=False,
-    )
-    if mounted.returncode != 0:
-        pytest.skip("this machine does not let the test mount a tmpfs")
-    try:
-        yield disk
-    finally:
-        subprocess.run(["umount", "-l", str(disk)], check=False)
+def small_disk(mount_tmpfs: Callable[[str], Path]) -> Path:
+    return mount_tmpfs("size=2m")
 
 
 def test_a_full_disk_still_gets_the_ending(

@@ -8,5 +8,6 @@ agent/native, and those import nothing of rerail.
 from __future__ import annotations
 
 from rerail.agent.injection import Injection, inject, native_library
+from rerail.agent.preload import preloadable
 
-__all__ = ["Injection", "inject", "native_library"]
+__all__ = ["Injection", "inject", "native_library", "preloadable"]

@@ -1,8 +1,8 @@
 """Which variables bring the agent into a command, and what will be missing.
 
 Comes in: the folder for the agent's files, the environment the command would get, the command.
-Goes out: an Injection, the variables to set on top and notes for the record. Promises: nothing is
-changed here; LD_PRELOAD is set only where the interpreter would not see PYTHONPATH.
+Goes out: an Injection, the variables to set on top and notes for the record. Promises: `environ`
+is not changed; LD_PRELOAD is set only where the interpreter would not see PYTHONPATH.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rerail.agent.command import needs_preload
+from rerail.agent.preload import preloadable
 
 HERE = Path(__file__).resolve().parent
 STUB = HERE / "stub"
@@ -55,8 +56,12 @@ def inject(
         if sys.platform != "linux":
             notes.append(f"no agent in the process: {reason or 'preloading'} needs Linux")
         elif library is not None:
-            variables["LD_PRELOAD"] = _in_front(str(library), environ.get("LD_PRELOAD"))
-            notes.append(f"the agent is preloaded: {reason or 'asked for'}")
+            name = preloadable(str(library))
+            if name is None:
+                notes.append(f"the agent is not preloaded: LD_PRELOAD cannot name {library}")
+            else:
+                variables["LD_PRELOAD"] = _in_front(name, environ.get("LD_PRELOAD"))
+                notes.append(f"the agent is preloaded: {reason or 'asked for'}")
     return Injection(variables, notes)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rerail.agent import preloadable
 from rerail.investigation.changes import Change
 from rerail.investigation.profile import Profile
 
@@ -185,8 +186,11 @@ def _apply_own(
         if tunables:
             variables["GLIBC_TUNABLES"] = f"{tunables}:{variables['GLIBC_TUNABLES']}"
     if library:
+        named = preloadable(library)
+        if named is None:
+            raise DoesNotApply(f"LD_PRELOAD cannot name {library}")
         before = variables.get("LD_PRELOAD", environ.get("LD_PRELOAD", ""))
-        variables["LD_PRELOAD"] = f"{library}:{before}" if before else library
+        variables["LD_PRELOAD"] = f"{named}:{before}" if before else named
 
 
 def _malloc_debug() -> str | None:

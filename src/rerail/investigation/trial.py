@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -111,8 +112,9 @@ class Verification:
             noted = {note for box in self.boxes for note in box.notes}
             return APPLIED_NOTE + change.text in noted
         if change.kind == "own" and change.knob == "one-openmp-runtime" and self.libraries:
-            preloaded = variables.get("LD_PRELOAD", "").split(":")
-            return any(path in self.libraries for path in preloaded)
+            # Preloaded may be a link; the memory map names the file that it leads to.
+            preloaded = [p for p in variables.get("LD_PRELOAD", "").split(":") if p]
+            return any({p, os.path.realpath(p)} & self.libraries for p in preloaded)
         if change.kind == "option" and self.processes and self.processes[0].role == "shell":
             return any(_has_words(p.command, change) for p in self.processes if p.role != "shell")
         return True

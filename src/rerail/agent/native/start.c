@@ -14,6 +14,7 @@
 #include "lent_boxes.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -101,25 +102,28 @@ static int on_audit_event(const char *event, void *arguments, void *user) {
   return 0;
 }
 
-/* The stub lies beside this library: <agent>/native.abi3.so and <agent>/stub/. */
+/* The stub lies beside this library: <agent>/native.abi3.so and <agent>/stub/. By its real path,
+ * which is the one in PYTHONPATH: the library may have been named by a link (agent/preload.py). */
 static int write_bootstrap(void) {
   static const char before[] = "exec(compile(open('";
   static const char middle[] = "/stub/rerail_bootstrap.py', 'rb').read(), 'rerail_bootstrap.py', "
                                "'exec'), {'__name__': 'rerail_bootstrap', 'folder': '";
   static const char after[] = "/stub'})\n";
+  static char path[PATH_MAX];
   Dl_info self;
   const char *slash;
   size_t length;
   if (dladdr((void *)&is_preloaded, &self) == 0 || self.dli_fname == NULL) return 0;
-  slash = strrchr(self.dli_fname, '/');
+  if (realpath(self.dli_fname, path) == NULL) return 0;
+  slash = strrchr(path, '/');
   if (slash == NULL) return 0;
-  length = (size_t)(slash - self.dli_fname);
+  length = (size_t)(slash - path);
   if (2 * length + sizeof before + sizeof middle + sizeof after >= sizeof bootstrap) return 0;
-  if (strcspn(self.dli_fname, "'\\\n") != strlen(self.dli_fname)) return 0;
+  if (strcspn(path, "'\\\n") != strlen(path)) return 0;
   strcpy(bootstrap, before);
-  strncat(bootstrap, self.dli_fname, length);
+  strncat(bootstrap, path, length);
   strcat(bootstrap, middle);
-  strncat(bootstrap, self.dli_fname, length);
+  strncat(bootstrap, path, length);
   strcat(bootstrap, after);
   return 1;
 }
