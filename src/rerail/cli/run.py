@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from rerail import bare
 from rerail.cli._options import home_option, json_option, stall_option, store_to_write
 from rerail.errors import UsageError
 from rerail.recorder import CommandNotStarted, Recording, RunOptions, record
@@ -115,7 +116,7 @@ def command(
             "--checkpoint, --resume-args, --allow and --backoff are about going on",
             "Say how often it may: --restarts 3",
         )
-    standard_output = _set_standard_output_aside() if as_json else None
+    standard_output = bare.set_standard_output_aside() if as_json else None
     options = RunOptions(
         stall_seconds=stall_seconds,
         on_stall=on_stall,
@@ -157,13 +158,6 @@ def _foresee(surroundings: dict[str, Any]) -> list[dict[str, Any]]:
     from rerail.preflight import quick
 
     return [finding.to_json() for finding in quick(surroundings)]
-
-
-def _set_standard_output_aside() -> int:
-    """The document alone goes there; what the command prints goes to standard error."""
-    saved = os.dup(1)
-    os.dup2(2, 1)
-    return saved
 
 
 def _tell(

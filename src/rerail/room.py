@@ -1,0 +1,130 @@
+"""Is there room for a recorder beside the command?
+
+In: what the kernel says of the memory and process limits here. Out: what is lacking, in words, or
+None. Files and address space are not asked for: there each process has a limit of its own, and a
+failure of ours is an exception. Memory and processes are shared with the command: the kernel may
+kill the recorder before it started the command, or refuse the command what the recorder took.
+
+Nothing is imported, and nothing unreadable is an error: where the kernel does not tell, there is
+room.
+"""
+
+import os
+
+from rerail.bare import read_small
+
+# Recorder, guardian, canary and the errand that looks at the surroundings; measured, see
+# docs/design/what-if-rerail-cannot-record.md.
+MEMORY_BYTES = 64 << 20
+PROCESSES = 16
+_MOUNT = "/sys/fs/cgroup"
+_NO_LIMIT_FROM = 1 << 60  # version 1 writes the largest page-aligned number
+_FEW_PROCESSES = 8192  # only under a limit as low as this are the user's processes counted
+
+
+def lacking() -> str | None:
+    """What there is too little of to record; None where there is enough."""
+    free = _free_memory()
+    if free is not None and free < MEMORY_BYTES:
+        mebibytes = max(free, 0) >> 20
+        return f"its memory limit leaves {mebibytes} MiB, the recorder needs {MEMORY_BYTES >> 20}"
+    left = _free_processes()
+    if left is not None and left < PROCESSES:
+        return f"its limit of processes leaves {max(left, 0)}, the recorder needs {PROCESSES}"
+    return None
+
+
+def _free_memory() -> int | None:
+    """The least that any of our control groups leaves; the page cache counts as free."""
+    least = None
+    for folder, version in _groups("memory"):
+        names = ("memory.max", "memory.current", "inactive_file ", "active_file ")
+        if version == 1:
+            names = (
+                *("memory.limit_in_bytes", "memory.usage_in_bytes"),
+                *("total_inactive_file ", "total_active_file "),
+            )
+        limit = _number(f"{folder}/{names[0]}")
+        usage = _number(f"{folder}/{names[1]}")
+        if limit is None or limit >= _NO_LIMIT_FROM or usage is None:
+            continue
+        cached = sum(
+            int(line.split()[1])
+            for line in _text(f"{folder}/memory.stat").splitlines()
+            if line.startswith(names[2:])
+        )
+        least = _lesser(least, limit - usage + cached)
+    return least
+
+
+def _free_processes() -> int | None:
+    least = None
+    for folder, _ in _groups("pids"):
+        limit, current = _number(f"{folder}/pids.max"), _number(f"{folder}/pids.current")
+        if limit is not None and current is not None:
+            least = _lesser(least, limit - current)
+    if os.geteuid() != 0:  # root may go past its own limit
+        limit = _process_limit()
+        if limit is not None and limit < _FEW_PROCESSES:
+            least = _lesser(least, limit - _own_tasks())
+    return least
+
+
+def _groups(controller: str) -> list[tuple[str, int]]:
+    """The folders of our control group and of those above it that are visible; their version."""
+    found = []
+    for line in _text("/proc/self/cgroup").splitlines():
+        _, controllers, group = [*line.split(":", 2), "", ""][:3]
+        if controller in controllers.split(","):
+            mount, version = f"{_MOUNT}/{controller}", 1
+        elif not controllers:
+            mount, version = _MOUNT, 2
+        else:
+            continue
+        folder = f"{mount}/{group.strip('/')}".rstrip("/")
+        if ".." in group or not os.path.isdir(folder):  # noqa: PTH112
+            folder = mount  # a container sees its own group as the root
+        while folder.startswith(mount):
+            found.append((folder, version))
+            folder = folder.rpartition("/")[0]
+    return found
+
+
+def _process_limit() -> int | None:
+    for line in _text("/proc/self/limits").splitlines():
+        if line.startswith("Max processes "):
+            word = line.split()[2]
+            return int(word) if word.isdigit() else None
+    return None
+
+
+def _own_tasks() -> int:
+    """Threads of every process of this user: all of them count."""
+    total = 0
+    try:
+        names = [name for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
+    except OSError:
+        return 0
+    for name in names:
+        try:
+            if os.stat(f"/proc/{name}").st_uid == os.getuid():  # noqa: PTH116
+                total += os.stat(f"/proc/{name}/task").st_nlink - 2  # noqa: PTH116
+        except OSError:
+            continue
+    return total
+
+
+def _lesser(one: int | None, other: int) -> int:
+    return other if one is None else min(one, other)
+
+
+def _number(path: str) -> int | None:
+    text = _text(path).strip()
+    return int(text) if text.isdigit() else None  # "max": no limit
+
+
+def _text(path: str) -> str:
+    try:
+        return read_small(path)
+    except OSError:
+        return ""
