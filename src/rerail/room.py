@@ -1,9 +1,9 @@
 """Is there room for a recorder beside the command?
 
-In: what the kernel says of the memory and process limits here. Out: what is lacking, in words, or
-None. Files and address space are not asked for: there each process has a limit of its own, and a
-failure of ours is an exception. Memory and processes are shared with the command: the kernel may
-kill the recorder before it started the command, or refuse the command what the recorder took.
+In: what the kernel says of the limits here. Out: what is lacking, in words, or None. Memory and
+processes are shared with the command: without room the kernel kills the recorder before it has
+started the command, or refuses the command what the recorder took. Address space is our own, but an
+import that fails half-way for lack of it writes a page of its own to standard error.
 
 Nothing is imported, and nothing unreadable is an error: where the kernel does not tell, there is
 room.
@@ -13,9 +13,10 @@ import os
 
 from rerail.bare import read_small
 
-# Recorder, guardian, canary and the errand that looks at the surroundings; measured, see
-# docs/design/what-if-rerail-cannot-record.md.
+# What recorder, guardian, canary and the errand that looks at the surroundings take, and some;
+# measured in docs/design/what-if-rerail-cannot-record.md.
 MEMORY_BYTES = 64 << 20
+ADDRESS_BYTES = 32 << 20
 PROCESSES = 16
 _MOUNT = "/sys/fs/cgroup"
 _NO_LIMIT_FROM = 1 << 60  # version 1 writes the largest page-aligned number
@@ -24,13 +25,19 @@ _FEW_PROCESSES = 8192  # only under a limit as low as this are the user's proces
 
 def lacking() -> str | None:
     """What there is too little of to record; None where there is enough."""
-    free = _free_memory()
-    if free is not None and free < MEMORY_BYTES:
-        mebibytes = max(free, 0) >> 20
-        return f"its memory limit leaves {mebibytes} MiB, the recorder needs {MEMORY_BYTES >> 20}"
-    left = _free_processes()
+    limits = _limits()
+    for what, free, needed in (
+        ("memory", _free_memory(), MEMORY_BYTES),
+        ("address space", _free_address_space(limits), ADDRESS_BYTES),
+    ):
+        if free is not None and free < needed:
+            return (
+                f"the limit of {what} leaves {max(free, 0) >> 20} MiB,"
+                f" and the recorder needs {needed >> 20} MiB"
+            )
+    left = _free_processes(limits)
     if left is not None and left < PROCESSES:
-        return f"its limit of processes leaves {max(left, 0)}, the recorder needs {PROCESSES}"
+        return f"the limit of processes leaves {max(left, 0)}, and the recorder needs {PROCESSES}"
     return None
 
 
@@ -57,14 +64,25 @@ def _free_memory() -> int | None:
     return least
 
 
-def _free_processes() -> int | None:
+def _free_address_space(limits: dict[str, int]) -> int | None:
+    sizes = _text("/proc/self/statm").split()
+    if len(sizes) < 6:
+        return None
+    least = None
+    for name, pages in (("Max address space", sizes[0]), ("Max data size", sizes[5])):
+        if name in limits:
+            least = _lesser(least, limits[name] - int(pages) * os.sysconf("SC_PAGE_SIZE"))
+    return least
+
+
+def _free_processes(limits: dict[str, int]) -> int | None:
     least = None
     for folder, _ in _groups("pids"):
         limit, current = _number(f"{folder}/pids.max"), _number(f"{folder}/pids.current")
         if limit is not None and current is not None:
             least = _lesser(least, limit - current)
     if os.geteuid() != 0:  # root may go past its own limit
-        limit = _process_limit()
+        limit = limits.get("Max processes")
         if limit is not None and limit < _FEW_PROCESSES:
             least = _lesser(least, limit - _own_tasks())
     return least
@@ -90,12 +108,14 @@ def _groups(controller: str) -> list[tuple[str, int]]:
     return found
 
 
-def _process_limit() -> int | None:
+def _limits() -> dict[str, int]:
+    """The soft limits that are set, by the names that the kernel gives them."""
+    found = {}
     for line in _text("/proc/self/limits").splitlines():
-        if line.startswith("Max processes "):
-            word = line.split()[2]
-            return int(word) if word.isdigit() else None
-    return None
+        name, soft = line[:26].strip(), line[26:].split()[:1]
+        if soft and soft[0].isdigit():
+            found[name] = int(soft[0])
+    return found
 
 
 def _own_tasks() -> int:

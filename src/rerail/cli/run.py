@@ -215,10 +215,13 @@ def _write_story(story: Story, store: Store, json_to: int) -> None:
 def end_as(exit_code: int | None, signal_number: int | None) -> NoReturn:
     """End this process as the command ended."""
     if signal_number is not None:
-        import resource
+        try:
+            import resource
 
-        # The command may have left a core file; one of ours would only confuse.
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            # The command may have left a core file; one of ours would only confuse.
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        except Exception:
+            pass  # no memory for the import: the signal matters more
         _flush()
         try:
             signal.signal(signal_number, signal.SIG_DFL)
