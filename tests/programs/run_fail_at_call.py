@@ -1,9 +1,9 @@
 """`rerail run` with one failure: the n-th call of this process to the system fails, once.
 
 Arguments: n, the failure (EMFILE, ENOMEM, ENOSPC, MemoryError, ImportError or RecursionError), then
-those of rerail. Python tells its audit hooks of every open, import, fork, exec and mapping before it
-happens, and a hook that raises makes it fail. Helpers that are forked before the n-th call count on by
-themselves, so theirs fails too.
+those of rerail. Python tells its audit hooks of every open, import, fork, exec and mapping before
+it happens, and a hook that raises makes it fail. Helpers that are forked before the n-th call count
+on by themselves, so theirs fails too.
 """
 
 import errno

@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -17,6 +18,7 @@ import click
 
 from rerail import bare
 from rerail.cli._options import home_option, json_option, stall_option, store_to_write
+from rerail.cli._record_words import about_record, is_readable
 from rerail.errors import UsageError
 from rerail.recorder import CommandNotStarted, Recording, RunOptions, record
 from rerail.store.store import Store
@@ -165,21 +167,31 @@ def _tell(
 ) -> None:
     """Say how it ended and why. A failure in here must not change how we end."""
     try:
-        if json_to is not None or (explains and recording.deserves_explanation):
+        if not is_readable(recording):
+            _tell_without_record(recording, is_quiet=is_quiet, json_to=json_to)
+        elif json_to is not None or (explains and recording.deserves_explanation):
             from rerail.cli._explaining import explain_recording
 
             shows = not is_quiet and explains and recording.deserves_explanation
             document = explain_recording(recording.folder, store, shows=shows)
             if json_to is not None:
                 os.write(json_to, document)
-        for what, why in recording.missing:
-            if not is_quiet:
-                _say(f"the record lacks {what}: {why}")
+        for sentence in [] if is_quiet else about_record(recording, store.home):
+            _say(sentence)
     except Exception as error:
         if not is_quiet:
             _say(f"{recording.outcome.summary}")
             _say(f"it could not be explained ({type(error).__name__}: {error});")
             _say(f"the record is in {recording.folder}")
+
+
+def _tell_without_record(recording: Recording, *, is_quiet: bool, json_to: int | None) -> None:
+    """How it ended, from memory: nothing was kept that could say why."""
+    if not is_quiet:
+        _say(recording.outcome.summary)
+    if json_to is not None:
+        document = {"schema": 1, "outcome": asdict(recording.outcome), "causes": [], "facts": {}}
+        os.write(json_to, json.dumps({**document, "run": None}).encode() + b"\n")
 
 
 class _Teller:
