@@ -72,6 +72,7 @@ class _Run:
             )
             self._relay = Relay(self._loop, self._stdio.channels, self._keep, self._channel_closed)
         except BaseException as error:
+            self._inbox.close()  # its descriptor may be the one that writing needs
             self._writer.finish(_not_recorded(error), self._writer.now())
             raise
         self._guardian: Guardian | None = None
@@ -218,8 +219,8 @@ class _Run:
             outcome = Outcome("exit", error.message, exit_code=error.exit_code)
         else:
             outcome = _not_recorded(error)
+        self._let_go()  # first: its descriptors may be those that writing needs
         self._attempt("ending", lambda: self._writer.finish(outcome, self._writer.now()))
-        self._let_go()
         raise error
 
     # -- the run ------------------------------------------------------------------------------
