@@ -197,3 +197,16 @@ def test_it_knows_every_option_of_the_command() -> None:
             names = {*parameter.opts, *parameter.secondary_opts}
             (flags if parameter.is_flag else with_value).update(names)
     assert (flags, with_value) == (bare.FLAGS, bare.WITH_VALUE)
+
+
+def test_the_entry_point_needs_nothing_but_the_interpreter() -> None:
+    code = (
+        f"import os, sys; sys.path[:0] = {sys.path!r}; before = set(sys.modules)\n"
+        "import rerail.__main__, rerail.room\n"
+        "new = set(sys.modules) - before - set(sys.builtin_module_names)\n"
+        "assert new == {'rerail', 'rerail.__main__', 'rerail.bare', 'rerail.room'}, new\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "recorder"))
-from run_driver import DEADLINE_SECONDS, PROGRAMS
+from run_driver import DEADLINE_SECONDS, PROGRAMS, Terminal
 
 RERAIL = [sys.executable, "-m", "rerail", "run"]
 SPEAKS = ["sh", "-c", "echo a; echo e >&2; exit 7"]
@@ -75,6 +75,19 @@ def test_few_descriptors(tmp_path: Path, values: list[int]) -> None:
 @pytest.mark.slow
 def test_every_number_of_descriptors(tmp_path: Path) -> None:
     assert_under_limits(tmp_path, resource.RLIMIT_NOFILE, range(4, 81))
+
+
+@pytest.mark.parametrize("limit", [8, 14, 18, 22, 26, 30, 34, 60])
+def test_few_descriptors_in_a_terminal(tmp_path: Path, limit: int) -> None:
+    answers = "test -t 0 && test -t 1 && echo is a terminal; read word; echo got $word; exit 7"
+    rerail = f"{sys.executable} -m rerail run --home {tmp_path} --no-explain"
+    with Terminal(
+        ["sh", "-c", f'ulimit -n {limit}; exec {rerail} -- sh -c "$0"', answers]
+    ) as shell:
+        shell.expect("is a terminal")
+        shell.type("hello\n")
+        shell.expect("got hello")
+        assert shell.wait() == 7
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds to a limit of address space")
