@@ -20,7 +20,7 @@ from typing import Any
 from rerail.records import Event, ProcessRecord
 from rerail.store import RunFolder, Store
 
-RERAIL = [sys.executable, "-c", "import sys; from rerail.cli import main; sys.exit(main())"]
+RERAIL = [sys.executable, "-c", "import sys; from rerail.__main__ import main; sys.exit(main())"]
 PROGRAMS = Path(__file__).parents[1] / "programs"
 DEADLINE_SECONDS = 30.0
 

@@ -1,7 +1,8 @@
 """The command line: one file per command, found by its name, imported only when asked for.
 
 `main` is what `rerail` starts. A command's callback may return its exit status; everything that
-goes wrong leaves it as an exception and becomes a sentence and a status in `_failures`.
+goes wrong leaves it as an exception and becomes a sentence and a status in `_failures`; before the
+command of a `rerail run` was started, that command is run without us instead.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from collections.abc import Sequence
 import click
 
 import rerail
+from rerail import bare
 from rerail.cli._discovery import command_names, load_command, summary_of
-from rerail.cli._failures import report_failure
+from rerail.cli._failures import report_failure, run_bare, was_typed_wrong
 from rerail.os_text import let_output_take_anything
 
 
@@ -62,6 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = _invoke(arguments)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
+        if bare.is_armed() and not was_typed_wrong(error):
+            return run_bare(error)
         return report_failure(error)
     return status
 

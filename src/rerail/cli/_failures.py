@@ -14,19 +14,32 @@ from pathlib import Path
 
 import click
 
-from rerail.errors import RerailError
+from rerail import bare
+from rerail.errors import RerailError, UsageError
 
 INTERRUPTED = 130
 PIPE_CLOSED = 141
 FAILED = 2
 
 
+def was_typed_wrong(error: BaseException) -> bool:
+    """The user can mend it at once, or has changed their mind: then nothing is run."""
+    return isinstance(error, (click.ClickException, UsageError, KeyboardInterrupt, click.Abort))
+
+
+def run_bare(error: BaseException) -> int:
+    """The command of a `rerail run` could not be recorded: run it without us."""
+    _show_traceback(error)
+    if isinstance(error, RerailError):
+        return bare.run(error.message)
+    why = bare.in_one_line(error)
+    is_of_machine = isinstance(error, (OSError, MemoryError))
+    return bare.run(why if is_of_machine else f"{why} (details: {_save_details(error)})")
+
+
 def report_failure(error: BaseException) -> int:
     """Say what happened; the exit status that says the same."""
-    if os.environ.get("RERAIL_DEBUG") == "1" and not isinstance(error, click.ClickException):
-        import traceback
-
-        traceback.print_exception(error)
+    _show_traceback(error)
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return INTERRUPTED
     if isinstance(error, BrokenPipeError):
@@ -39,9 +52,16 @@ def report_failure(error: BaseException) -> int:
         return error.exit_status
     if isinstance(error, click.ClickException):
         return _report_usage(error)
-    _say(f"rerail: a defect of rerail itself: {_in_one_line(error)}")
+    _say(f"rerail: a defect of rerail itself: {bare.in_one_line(error)}")
     _say(f"The details are in {_save_details(error)}: please report them.")
     return FAILED
+
+
+def _show_traceback(error: BaseException) -> None:
+    if os.environ.get("RERAIL_DEBUG") == "1" and not isinstance(error, click.ClickException):
+        import traceback
+
+        traceback.print_exception(error)
 
 
 def _report_usage(error: click.ClickException) -> int:
@@ -105,11 +125,6 @@ def _say(text: str) -> None:
         click.echo(text, err=True)
     except OSError:
         pass
-
-
-def _in_one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}"[:300] if text else type(error).__name__
 
 
 def _uncapitalised(text: str) -> str:

@@ -10,12 +10,15 @@ import json
 import os
 import signal
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from rerail import bare
 from rerail.cli._options import home_option, json_option, stall_option, store_to_write
+from rerail.cli._record_words import about_record, is_readable
 from rerail.errors import UsageError
 from rerail.recorder import CommandNotStarted, Recording, RunOptions, record
 from rerail.store.store import Store
@@ -115,7 +118,7 @@ def command(
             "--checkpoint, --resume-args, --allow and --backoff are about going on",
             "Say how often it may: --restarts 3",
         )
-    standard_output = _set_standard_output_aside() if as_json else None
+    standard_output = bare.set_standard_output_aside() if as_json else None
     options = RunOptions(
         stall_seconds=stall_seconds,
         on_stall=on_stall,
@@ -151,13 +154,6 @@ def command(
     end_as(recording.exit_code, recording.signal_number)
 
 
-def _set_standard_output_aside() -> int:
-    """The document alone goes there; what the command prints goes to standard error."""
-    saved = os.dup(1)
-    os.dup2(2, 1)
-    return saved
-
-
 def _tell(
     recording: Recording, store: Store, *, is_quiet: bool, explains: bool, json_to: int | None
 ) -> None:
@@ -165,15 +161,16 @@ def _tell(
     from rerail.cli._explaining import AnswerOverdue, at_most, explain_recording
 
     try:
-        if json_to is not None or (explains and recording.deserves_explanation):
+        if not is_readable(recording):
+            _tell_without_record(recording, is_quiet=is_quiet, json_to=json_to)
+        elif json_to is not None or (explains and recording.deserves_explanation):
             shows = not is_quiet and explains and recording.deserves_explanation
             with at_most():
                 document = explain_recording(recording.folder, store, shows=shows)
             if json_to is not None:
                 os.write(json_to, document)
-        for what, why in recording.missing:
-            if not is_quiet:
-                _say(f"the record lacks {what}: {why}")
+        for sentence in [] if is_quiet else about_record(recording, store.home):
+            _say(sentence)
     except AnswerOverdue:
         if not is_quiet:
             _say(recording.outcome.summary)
@@ -183,6 +180,15 @@ def _tell(
             _say(f"{recording.outcome.summary}")
             _say(f"it could not be explained ({type(error).__name__}: {error});")
             _say(f"the record is in {recording.folder}")
+
+
+def _tell_without_record(recording: Recording, *, is_quiet: bool, json_to: int | None) -> None:
+    """How it ended, from memory: nothing was kept that could say why."""
+    if not is_quiet:
+        _say(recording.outcome.summary)
+    if json_to is not None:
+        document = {"schema": 1, "outcome": asdict(recording.outcome), "causes": [], "facts": {}}
+        os.write(json_to, json.dumps({**document, "run": None}).encode() + b"\n")
 
 
 class _Teller:
@@ -218,10 +224,13 @@ def _write_story(story: Story, store: Store, json_to: int) -> None:
 def end_as(exit_code: int | None, signal_number: int | None) -> NoReturn:
     """End this process as the command ended."""
     if signal_number is not None:
-        import resource
+        try:
+            import resource
 
-        # The command may have left a core file; one of ours would only confuse.
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            # The command may have left a core file; one of ours would only confuse.
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        except Exception:
+            pass  # no memory for the import: the signal matters more
         _flush()
         try:
             signal.signal(signal_number, signal.SIG_DFL)

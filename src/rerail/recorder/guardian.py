@@ -84,6 +84,12 @@ class Guardian:
         deadline = time.monotonic() + ANSWER_SECONDS
         while not self.was_killed() and time.monotonic() < deadline:
             time.sleep(0.001)
+        if not self.is_lost:
+            # A loaded machine: it has nothing left to do, and whoever we are next, or whoever
+            # recorded from Python, must not find a child that it did not start.
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            self.is_lost = True
 
     def was_killed(self) -> bool:
         """To be asked when the link is readable although nothing was asked."""

@@ -17,9 +17,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from rerail.recorder.signals import StartingSignals
+from rerail import bare
 
-SHELL = "/bin/sh"
+# The program itself is at fault: without rerail it would not start either.
+_ABOUT_PROGRAM = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM}
+_ABOUT_PROGRAM |= {errno.ENOEXEC, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL, errno.ETXTBSY}
 
 
 class CommandNotStarted(Exception):
@@ -38,26 +40,37 @@ class Launch(NamedTuple):
     environ: Mapping[str, str]
     descriptors: tuple[int, int, int]  # for stdin, stdout and stderr
     closed: frozenset[int]  # standard descriptors that were closed and shall be
-    signals: StartingSignals
+    signals: bare.StartingSignals
     has_own_terminal: bool  # stdin is a pseudo-terminal: a session of its own around it
 
     def start(self) -> int:
-        candidates = _candidates(self.command[0], self.environ)
+        """Raises OSError where the command was not started and the program is not at fault."""
+        environ = dict(self.environ)
+        candidates = bare.candidates(self.command[0], environ)
         reading, writing = os.pipe()
-        pid = os.fork()
+        bare.hold_fire(True)  # before the fork: nobody may start it a second time
+        try:
+            pid = os.fork()
+        except BaseException:
+            bare.hold_fire(False)
+            raise
         if pid == 0:
-            self._become_command(candidates, writing)
+            self._become_command(candidates, environ, writing)
         os.close(writing)
         failure = os.read(reading, 4)
         os.close(reading)
         if failure:
             os.waitpid(pid, 0)
-            raise _not_started(self.command[0], struct.unpack("=i", failure)[0])
+            problem = struct.unpack("=i", failure)[0]
+            if problem in _ABOUT_PROGRAM:
+                raise _not_started(self.command[0], problem)
+            bare.hold_fire(False)
+            raise OSError(abs(problem), os.strerror(abs(problem)))
         return pid
 
-    def _become_command(self, candidates: list[str], report: int) -> None:
+    def _become_command(self, candidates: list[str], environ: dict[str, str], report: int) -> None:
         """In the child. Nothing may return from here."""
-        problem = errno.ENOEXEC
+        problem = -errno.ENOMEM  # negative: before the program was even tried
         try:
             if self.has_own_terminal:
                 os.setsid()
@@ -67,34 +80,19 @@ class Launch(NamedTuple):
                     os.close(target)
                 elif descriptor != target:
                     os.dup2(descriptor, target, inheritable=True)
-            self.signals.restore_in_child()
-            problem = self._exec(candidates)
+            self.signals.restore()
+            problem = bare.execute(candidates, list(self.command), environ)
         except OSError as error:
-            problem = error.errno or errno.EIO
+            problem = -(error.errno or errno.EIO)
         finally:
             os.write(report, struct.pack("=i", problem))
             os._exit(127)
-
-    def _exec(self, candidates: list[str]) -> int:
-        """Try each place as execvp(3) does; what went wrong if none works."""
-        problem = errno.ENOENT
-        arguments = list(self.command)
-        for path in candidates:
-            try:
-                os.execve(path, arguments, dict(self.environ))
-            except OSError as error:
-                if error.errno == errno.ENOEXEC:
-                    # A script without a first line that names its interpreter: shells run it.
-                    os.execve(SHELL, [SHELL, path, *arguments[1:]], dict(self.environ))
-                if error.errno not in (errno.ENOENT, errno.ENOTDIR):
-                    problem = error.errno or errno.EIO
-        return problem
 
 
 def find_program(program: str, environ: Mapping[str, str]) -> None:
     """Raise CommandNotStarted at once for a program that is nowhere to be found."""
     problem = errno.ENOENT
-    for path in _candidates(program, environ):
+    for path in bare.candidates(program, dict(environ)):
         if not Path(path).exists():
             continue
         is_folder = Path(path).is_dir()
@@ -104,17 +102,5 @@ def find_program(program: str, environ: Mapping[str, str]) -> None:
     raise _not_started(program, problem)
 
 
-def _candidates(program: str, environ: Mapping[str, str]) -> list[str]:
-    if "/" in program:
-        return [program]
-    path = environ.get("PATH", os.defpath)
-    return [os.path.join(folder or ".", program) for folder in path.split(os.pathsep)]  # noqa: PTH118
-
-
 def _not_started(program: str, problem: int) -> CommandNotStarted:
-    if problem == errno.ENOENT:
-        if "/" in program:
-            return CommandNotStarted(f"there is no program {program}", 127)
-        return CommandNotStarted(f"command not found: {program}", 127)
-    reason = os.strerror(problem).lower()
-    return CommandNotStarted(f"cannot run {program}: {reason}", 126)
+    return CommandNotStarted(*bare.why_not_started(program, problem))

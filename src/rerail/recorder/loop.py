@@ -1,7 +1,8 @@
 """Waiting for many things at once, in one thread: descriptors and timers, each with a callback.
 
 Promises: a callback that raises does not end the loop; it is reported through `on_failure`, and a
-timer that keeps failing is dropped, so that a broken sense costs its own data and nothing else.
+timer that keeps failing is dropped, so that a broken sense costs its own data and nothing else;
+what the command itself waits for (its output) is never dropped.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 MOST_FAILURES = 3
+PAUSE_SECONDS = 0.01  # before something vital that keeps failing is tried again
 
 
 @dataclass
@@ -29,15 +31,27 @@ class Loop:
         self._on_failure = on_failure
         self._timers: list[Timer] = []
         self._failures: dict[int, int] = {}
+        self._vital: set[int] = set()
         self._is_running = False
 
-    def watch(self, descriptor: int, callback: Callable[[], None], *, write: bool = False) -> None:
-        """Call back whenever the descriptor is readable (or writable)."""
+    def watch(
+        self,
+        descriptor: int,
+        callback: Callable[[], None],
+        *,
+        write: bool = False,
+        is_vital: bool = False,
+    ) -> None:
+        """Call back whenever the descriptor is readable (or writable); if vital, however often it
+        fails."""
         event = selectors.EVENT_WRITE if write else selectors.EVENT_READ
         self.forget(descriptor)  # also where a closed one had the same number
         self._selector.register(descriptor, event, callback)
+        if is_vital:
+            self._vital.add(descriptor)
 
     def forget(self, descriptor: int) -> None:
+        self._vital.discard(descriptor)
         try:
             self._selector.unregister(descriptor)
         except (KeyError, ValueError, OSError):
@@ -99,7 +113,10 @@ class Loop:
         if self._failures[descriptor] == 1:
             self._on_failure(f"descriptor {descriptor}", error)
         if self._failures[descriptor] >= MOST_FAILURES:
-            self.forget(descriptor)
+            if descriptor in self._vital:
+                time.sleep(PAUSE_SECONDS)
+            else:
+                self.forget(descriptor)
 
     def close(self) -> None:
         self._selector.close()

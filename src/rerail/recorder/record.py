@@ -11,11 +11,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from rerail.recorder import conclusion, glance, libc
 from rerail.recorder.canary import Canary
+from rerail.recorder.carrying_on import carry_on
 from rerail.recorder.channel import Channel
 from rerail.recorder.descriptors import close_inherited, occupy_closed_descriptors, point_at_null
 from rerail.recorder.endings import Ending, from_status
@@ -59,14 +61,21 @@ class _Run:
         self._writer: RunWriter = store.create_run(
             command, self._cwd, options.settings(), self._streams.has_terminal
         )
-        self._writer.keep_environment(options.environ)
-        self._loop = Loop(lambda what, error: self._miss(what, f"{type(error).__name__}: {error}"))
-        self._tree = Tree(self._writer, self._loop, self._writer.t0_ns)
-        self._senses = Senses(self._writer, self._tree, self._cwd)
-        self._stdio: Stdio = self._attempt("output", lambda: connect(self._streams)) or (
-            pass_through(self._streams)
-        )
-        self._relay = Relay(self._loop, self._stdio.channels, self._keep, self._channel_closed)
+        try:
+            self._writer.keep_environment(options.environ)
+            self._loop = Loop(
+                lambda what, error: self._miss(what, f"{type(error).__name__}: {error}")
+            )
+            self._tree = Tree(self._writer, self._loop, self._writer.t0_ns)
+            self._senses = Senses(self._writer, self._tree, self._cwd)
+            self._stdio: Stdio = self._attempt("output", lambda: connect(self._streams)) or (
+                pass_through(self._streams)
+            )
+            self._relay = Relay(self._loop, self._stdio.channels, self._keep, self._channel_closed)
+        except BaseException as error:
+            self._inbox.close()  # its descriptor may be the one that writing needs
+            self._writer.finish(_not_recorded(error), self._writer.now())
+            raise
         self._guardian: Guardian | None = None
         self._canary: Canary | None = None
         self._keyboard: Keyboard | None = None
@@ -79,11 +88,15 @@ class _Run:
     def run(self) -> Recording:
         try:
             root_pid = self._start()
-        except CommandNotStarted as error:
-            return self._could_not_start(error)
-        self._watch(root_pid)
-        self._loop_until_root_ended(root_pid)
-        return self._conclude()
+        except BaseException as error:
+            self._could_not_start(error)
+        # From here on nothing of ours may change how this ends.
+        try:
+            self._watch(root_pid)
+            self._loop_until_root_ended(root_pid)
+            return self._conclude()
+        except Exception as error:
+            return self._carry_on(root_pid, error)
 
     # -- the start ----------------------------------------------------------------------------
 
@@ -92,7 +105,9 @@ class _Run:
             self._miss("orphans", "this system has no subreaper: the ends of orphans are unknown")
         if not glance.has_proc():
             self._miss("the tree", "this system has no /proc: only the command itself is followed")
-        self._news = ProcessNews(self._loop, self._tree, self._miss)
+        self._news = self._attempt(
+            "the tree", lambda: ProcessNews(self._loop, self._tree, self._miss)
+        )
         added = self._inject()
         self._senses.plan_surroundings(self._command, self._options.environ, added)
         if glance.has_proc():
@@ -110,21 +125,31 @@ class _Run:
             self._inbox.starting,
             has_own_terminal=self._stdio.is_interactive,
         )
+        if self._stdio.terminal is not None and self._stdio.outer is not None:
+            self._keyboard = Keyboard(
+                self._loop, self._stdio.outer, self._stdio.terminal, self._key_pressed
+            )
         started_t = self._writer.now()
         pid = launch.start()
-        self._stdio.close_inner_ends()
+        self._after_start(pid, started_t, added)
+        return pid
+
+    def _after_start(self, pid: int, started_t: float, added: dict[str, str]) -> None:
+        """The command runs: what fails here is missed in the record, and by nobody else."""
+        guardian, news = self._guardian, self._news
+        self._attempt("end of output", self._stdio.close_inner_ends)
         if self._options.owns_process:
-            close_inherited()
+            self._attempt("closing descriptors", close_inherited)
             if not self._stdio.is_interactive:
-                point_at_null(0)
-        if self._guardian is not None:
-            self._guardian.note_root(pid)
+                self._attempt("closing standard input", lambda: point_at_null(0))
+        if guardian is not None:
+            self._attempt("guardian", lambda: guardian.note_root(pid))
         self._tree.on_start = self._senses.note_process
         self._tree.on_end = self._senses.process_ended
-        self._tree.add_root(pid, self._command, started_t)
-        self._news.follow_tree()
-        self._writer.update_info(root_pid=pid)
-        return pid
+        self._attempt("the tree", lambda: self._tree.add_root(pid, self._command, started_t))
+        if news is not None:
+            self._attempt("the tree", news.follow_tree)
+        self._attempt("pid of the command", lambda: self._writer.update_info(root_pid=pid))
 
     def _inject(self) -> dict[str, str]:
         if not self._options.use_agent:
@@ -184,21 +209,24 @@ class _Run:
             unneeded.append(self._canary.fileno())
         return Charge(self._stdio, self._options.owns_process, unneeded, adopt, close_run)
 
-    def _could_not_start(self, error: CommandNotStarted) -> Recording:
-        self._stdio.close_inner_ends()
-        outcome = Outcome("exit", error.message, exit_code=error.exit_code)
-        self._writer.finish(outcome, self._writer.now())
-        self._let_go()
+    def _could_not_start(self, error: BaseException) -> NoReturn:
+        """No program, or no means to record it: leave nothing of ours behind, and say so."""
+        self._attempt("end of output", self._stdio.close_inner_ends)
+        if isinstance(error, CommandNotStarted):
+            outcome = Outcome("exit", error.message, exit_code=error.exit_code)
+        else:
+            outcome = _not_recorded(error)
+        self._let_go()  # first: its descriptors may be those that writing needs
+        self._attempt("ending", lambda: self._writer.finish(outcome, self._writer.now()))
         raise error
 
     # -- the run ------------------------------------------------------------------------------
 
     def _watch(self, root_pid: int) -> None:
-        loop, terminal, outer = self._loop, self._stdio.terminal, self._stdio.outer
+        loop = self._loop
         self._relay.start()
-        if terminal is not None and outer is not None:
-            self._keyboard = Keyboard(loop, outer, terminal, self._key_pressed)
-            self._keyboard.attend()
+        if self._keyboard is not None:
+            self._attempt("keyboard", self._keyboard.attend)
         self._forwarding = Forwarding(
             root_pid,
             self._tree,
@@ -231,13 +259,14 @@ class _Run:
 
     def _tick(self) -> None:
         if self._news is not None:
-            self._news.tick()
-        self._tree.tick()
+            self._attempt("the tree", self._news.tick)
+        self._attempt("the tree", self._tree.tick)
         self._senses.catch_up()
-        self._relay.drop_broken()
+        self._attempt("output", self._relay.drop_broken)
         if self._keyboard is not None:
-            self._keyboard.attend()
-        self._read_signals()  # whatever became of the descriptor's watch: nothing waits for ever
+            self._attempt("keyboard", self._keyboard.attend)
+        # Whatever became of the descriptor's watch: nothing waits for ever.
+        self._attempt("signals", self._read_signals)
         self._check_root()
 
     def _sample(self) -> None:
@@ -277,7 +306,8 @@ class _Run:
         self._stalling.look(self._relay.bytes_total, self._senses.cpu_seconds)
 
     def _keep(self, data: bytes, stream: str) -> None:
-        self._writer.output(data, stream, self._writer.now())
+        # A record that cannot be written must not stop the output itself.
+        self._attempt("output", lambda: self._writer.output(data, stream, self._writer.now()))
 
     def _channel_closed(self, channel: Channel) -> None:
         """The command let go of a stream, or nobody reads it any more: pass that on."""
@@ -367,24 +397,49 @@ class _Run:
         self._writer.finish(outcome, elapsed)
         return outcome
 
+    def _carry_on(self, root_pid: int, error: Exception) -> Recording:
+        """The recorder has failed: the command goes on, and we end as it ends."""
+        self._miss("recorder", f"{type(error).__name__}: {error}")
+        root = self._tree.root
+        ending = root.ending if root is not None else None
+        if ending is None:
+            if self._keyboard is not None:
+                self._attempt("keyboard", self._keyboard.let_go)
+            ending = carry_on(
+                root_pid,
+                self._stdio.channels,
+                self._inbox,
+                has_own_terminal=self._stdio.is_interactive,
+            )
+        known: Ending = ending
+        elapsed = self._writer.now()
+        outcome = self._attempt("ending", lambda: self._write_ending(known))
+        self._let_go(must_relay_on=bool(self._relay.open_channels))
+        return Recording(
+            self._writer.path,
+            outcome or conclusion.outcome_of(known, elapsed, [], None, was_hung=False),
+            known.exit_code,
+            known.signal_number,
+            self._writer.missing,
+        )
+
     def _let_go(self, *, must_relay_on: bool = False) -> None:
         """Leave this process as it was found."""
-        self._relay.stop()
+        self._attempt("relay", self._relay.stop)
         if self._guardian is not None:
-            if must_relay_on:
-                self._guardian.hand_over()
-            else:
-                self._guardian.dismiss()
+            part = self._guardian.hand_over if must_relay_on else self._guardian.dismiss
+            self._attempt("guardian", part)
         if self._canary is not None:
-            self._canary.dismiss()
+            self._attempt("canary", self._canary.dismiss)
         for channel in self._stdio.channels:
-            channel.close()
-        libc.stop_being_subreaper()
-        self._loop.close()
-        self._inbox.close()
+            self._attempt("output", channel.close)
+        self._attempt("orphans", libc.stop_being_subreaper)
+        self._attempt("loop", self._loop.close)
+        self._attempt("signals", self._inbox.close)
 
     def _miss(self, what: str, why: str) -> None:
-        self._senses.miss(what, why)
+        with suppress(Exception):  # nobody is left to be told
+            self._senses.miss(what, why)
 
     def _attempt(self, what: str, action: Callable[[], Any]) -> Any:
         try:
@@ -394,6 +449,10 @@ class _Run:
         except Exception as error:
             self._miss(what, f"{type(error).__name__}: {error}")
             return None
+
+
+def _not_recorded(error: BaseException) -> Outcome:
+    return Outcome("unknown", f"the command was not recorded ({type(error).__name__}: {error})")
 
 
 def _working_folder() -> Path:

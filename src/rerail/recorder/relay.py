@@ -50,7 +50,9 @@ class Relay:
             self._forget(channel)
             if state != "closed":
                 awaited = channel.sink.descriptor if waits_for_room else channel.source
-                self._loop.watch(awaited, lambda: self._turn(channel), write=waits_for_room)
+                self._loop.watch(
+                    awaited, lambda: self._turn(channel), write=waits_for_room, is_vital=True
+                )
                 channel.is_watched = True
                 channel.waits_for_room = waits_for_room
         if state == "closed":

@@ -3,8 +3,8 @@ must find as if no recorder stood in between.
 
 In: the signals that people, shells and schedulers send. Out: `Received` records from a descriptor
 that the event loop watches. Promises: no handler runs Python code at a random place (the signals
-are blocked and read); `StartingSignals.restore_in_child` gives the command exactly the mask and
-dispositions that this process itself was started with.
+are blocked and read); `SignalInbox.starting` gives the command exactly the mask and dispositions
+that this process itself was started with.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
+from rerail.bare import StartingSignals
 from rerail.recorder.libc import open_signalfd
-
-# Python ignores these two at its own start; a command that inherits that never dies of SIGPIPE.
-IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 # Not passed on: these cannot be caught, are about our own children, or about our own terminal.
 _OWN = {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGTTIN, signal.SIGTTOU}
@@ -55,45 +53,6 @@ class Received(NamedTuple):
     number: int
     sender_pid: int | None
     is_from_kernel: bool  # the terminal (^C, window size, hang-up) rather than kill(2)
-
-
-class StartingSignals:
-    """The mask and dispositions that this process was started with, as far as Python lets see."""
-
-    def __init__(self) -> None:
-        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-        self._ignored = {
-            number
-            for number in signal.valid_signals()
-            if number not in IGNORED_BY_PYTHON and signal.getsignal(number) is signal.SIG_IGN
-        }
-        if _parent_hands_down_ignored_pipe():
-            self._ignored.add(signal.SIGPIPE)
-
-    def restore_in_child(self) -> None:
-        """Between fork and exec. Handlers of ours fall away at exec; ignored ones would stay."""
-        for number in (*IGNORED_BY_PYTHON, signal.SIGCHLD):
-            is_ignored = number in self._ignored
-            signal.signal(number, signal.SIG_IGN if is_ignored else signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
-
-
-def _parent_hands_down_ignored_pipe() -> bool:
-    """Whether SIGPIPE was ignored before Python ignored it (systemd services, trap '' PIPE).
-
-    Python hides it, so the parent is asked. A Python parent ignores it for itself and restores it
-    for its children, so it says nothing.
-    """
-    try:
-        parent = Path(f"/proc/{os.getppid()}")
-        if "python" in (parent / "exe").readlink().name:
-            return False
-        for line in (parent / "status").read_text().splitlines():
-            if line.startswith("SigIgn:"):
-                return bool(int(line.split()[1], 16) >> (signal.SIGPIPE - 1) & 1)
-    except (OSError, ValueError, IndexError):
-        pass
-    return False
 
 
 class SignalInbox:

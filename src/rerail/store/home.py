@@ -12,6 +12,7 @@ from pathlib import Path
 from rerail.errors import StoreUnavailable
 
 NAME = ".rerail"
+NO_FOLDER = "run folder in "  # what a record lacks that could not be made in this home
 
 
 def find_home(explicit: str | os.PathLike[str] | None = None, *, for_reading: bool = False) -> Path:

@@ -37,6 +37,8 @@ DIAGNOSIS = "diagnosis.json"
 PRIVATE = "private.jsonl"  # the command as it was typed, and what the masks stand for
 RESERVE = "reserve"  # space set aside for the last words on a full disk
 
+FILES_PER_RUN = 24  # of a short run with a few processes; each process adds a few more
+
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 
@@ -101,6 +103,17 @@ def replace_file(path: Path, data: bytes) -> None:
         except OSError:
             pass
         raise
+
+
+def overwrite_file(path: Path, data: bytes) -> None:
+    """In place: for the last words on a disk where no file can be made any more."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        write_all(descriptor, data)
+        os.ftruncate(descriptor, len(data))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:

@@ -8,6 +8,7 @@ and says so; no live run is ever removed; the index is a cache, and a store with
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 import re
 import time
@@ -23,7 +24,7 @@ from rerail.records import RunInfo
 from rerail.store import layout, liveness, retention
 from rerail.store.appending import FaultLog, describe
 from rerail.store.codec import DecodeError, decode, dumps, loads
-from rerail.store.home import fallback_home, is_ours
+from rerail.store.home import NO_FOLDER, fallback_home, is_ours
 from rerail.store.index import Index
 from rerail.store.names import find_run
 from rerail.store.plausible import has_plausible_times, is_number
@@ -84,7 +85,7 @@ class Store:
                 path = _make_run_folder(home, unix)
                 break
             except OSError as error:
-                faults.add(f"run folder in {home}", error)
+                faults.add(f"{NO_FOLDER}{home}", error)
         info = RunInfo(
             schema=layout.SCHEMA,
             id=path.name,
@@ -288,6 +289,7 @@ def _reader(path: Path) -> RunFolder:
 
 def _make_run_folder(home: Path, unix: float) -> Path:
     layout.make_folder(home)
+    _demand_names(home)
     if home == fallback_home() and not is_ours(home):
         raise PermissionError(1, "it belongs to somebody else")
     layout.make_folder(home / layout.RUNS)
@@ -303,6 +305,13 @@ def _make_run_folder(home: Path, unix: float) -> Path:
     (path / layout.MAPS).mkdir(mode=layout.FOLDER_MODE)
     set_reserve_aside(path)
     return path
+
+
+def _demand_names(home: Path) -> None:
+    """A disk with free blocks and no more inodes takes a few files of a run, and not its ending."""
+    status = os.statvfs(home)
+    if status.f_files and status.f_favail < layout.FILES_PER_RUN:
+        raise OSError(errno.ENOSPC, "no more files fit on this disk: it has no inodes left")
 
 
 def _is_in_use(folder: RunFolder) -> bool:

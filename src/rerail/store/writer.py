@@ -157,6 +157,8 @@ class RunWriter:
         except OSError as error:
             if self._can_use_reserve and self._drop_reserve():
                 return self.write_json(name, value)
+            if self._can_use_reserve and name == layout.RUN and _overwrites(path, data):
+                return True
             self._faults.add(name, error)
             return False
 
@@ -201,6 +203,9 @@ class RunWriter:
             log.flush(is_urgent=True)
         if not self.path.is_dir():
             self._faults.add("run folder", "it was removed during the run")
+        for name in self._lines:
+            if not (self.path / name).exists() and name not in dict(self.missing):
+                self._faults.add(name, "it was removed during the run")
         self.update_info(state="ended", outcome=outcome, elapsed_seconds=round(elapsed_seconds, 3))
         for what, why in self.missing:
             self.event("missing", what=what, why=why)
@@ -244,6 +249,15 @@ class RunWriter:
             return True
         except OSError:
             return False
+
+
+def _overwrites(path: Path, data: bytes) -> bool:
+    """How a run ended is worth more than a run.json that is never seen half-written."""
+    try:
+        layout.overwrite_file(path, data)
+        return True
+    except OSError:
+        return False
 
 
 def set_reserve_aside(path: Path) -> None:
