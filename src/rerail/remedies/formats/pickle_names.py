@@ -68,7 +68,7 @@ _NEEDED_NAMES = frozenset(
     f"{module}.{name}"
     for module, names in {
         "builtins": "set frozenset complex bytearray bytes slice range object list dict tuple int "
-        "float bool str type getattr",
+        "float bool str type getattr xrange long unicode",
         "copyreg": "_reconstructor __newobj__ __newobj_ex__",
         "_codecs": "encode",
         "argparse": "Namespace",
@@ -85,6 +85,7 @@ _NEEDED_NAMES = frozenset(
         "io": "BytesIO StringIO",
         "_io": "BytesIO StringIO",
         "torch": "Size device Generator Tensor dtype",
+        "torch._C": "Generator",
         "torch._tensor": "Tensor _rebuild_from_type _rebuild_from_type_v2",
         "torch.serialization": "_get_layout",
         "torch.storage": "TypedStorage UntypedStorage _load_from_bytes",

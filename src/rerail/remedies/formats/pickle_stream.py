@@ -43,6 +43,7 @@ _ELEMENT_BYTES = {
     "ComplexDoubleStorage": 16,
 }
 _GETATTR = {Name("builtins", "getattr"), Name("__builtin__", "getattr")}
+_TEXT_TO_BYTES = Name("_codecs", "encode")
 _PICKLED_TENSOR = Name("torch.storage", "_load_from_bytes")
 # These call the classes and functions that they are given.
 _CALL_THEIR_ARGUMENTS = {
@@ -73,6 +74,7 @@ class Nested:
 
     offset: int
     length: int
+    is_text: bool = False  # protocol 2 has no bytes: they are a text of the first 256 characters
 
 
 @dataclass
@@ -220,8 +222,8 @@ class _Walk:
     def push_text(self, width: int) -> None:
         length = self._number(width)
         if length > _LONGEST_TEXT:
+            self._push(Nested(self._file.tell(), length, is_text=True))
             self._skip(length)
-            self._stack.append(None)
             return
         text = self._exactly(length).decode("utf-8", "replace")
         if self._keeps_texts:
@@ -313,6 +315,8 @@ class _Walk:
             made = self._attribute(given)
         elif function in _CALL_THEIR_ARGUMENTS:
             self.contents.called.update(each for each in given if isinstance(each, Name))
+        elif function == _TEXT_TO_BYTES:
+            made = given[0] if len(given) == 2 and isinstance(given[0], Nested) else None
         elif function == _PICKLED_TENSOR:
             if len(given) != 1 or not isinstance(given[0], Nested):
                 self._refuse("its pickle makes up the bytes of its tensors")
@@ -357,11 +361,15 @@ class _Walk:
 
     def push_storage(self) -> None:
         value = self._pop()
-        self._stack.append(None)
-        if not (isinstance(value, tuple) and len(value) >= 5 and value[0] == "storage"):
+        if not (isinstance(value, tuple) and len(value) >= 2 and isinstance(value[1], Name)):
+            self._stack.append(None)
+            return
+        # Before 1.6 the class of a model came with its source, for a warning if that has changed.
+        self._stack.append(value[1] if value[0] == "module" else None)
+        if len(value) < 5 or value[0] != "storage":
             return
         _, kind, key, _, elements = value[:5]
-        if not (isinstance(kind, Name) and isinstance(key, str) and isinstance(elements, int)):
+        if not (isinstance(key, str) and isinstance(elements, int)):
             return
         size = _ELEMENT_BYTES.get(kind.name) if kind.module.startswith("torch") else None
         self.contents.storages[key] = Storage(key, elements, size)

@@ -8,16 +8,18 @@ at as well, because loading the outer one loads them.
 
 from __future__ import annotations
 
+import io
 import os
 import struct
 from typing import IO
 
 from rerail.remedies.formats.budget import Budget
-from rerail.remedies.formats.outcome import Reading, Torn
-from rerail.remedies.formats.pickle_stream import PickleContents, Storage, read_pickle
+from rerail.remedies.formats.outcome import Reading, Torn, Unfinished
+from rerail.remedies.formats.pickle_stream import Nested, PickleContents, Storage, read_pickle
 
 _MAGIC = 0x1950A86A20F9469CFC6C
 _COUNT = struct.Struct("<q")
+_LARGEST_NESTED_TEXT = 128 << 20  # it is held in memory twice
 _DEEPEST_NESTING = 4  # a tensor in a tensor's bytes is one; more than two have no reason
 
 
@@ -34,10 +36,23 @@ def check_contents(
         raise Torn("its pickle holds pickles in pickles, deeper than any program writes")
     at = file.tell()
     for each in contents.nested:
-        file.seek(each.offset)
-        foreign |= _check_until(file, each.offset + each.length, budget, depth + 1).foreign
+        part, end = _open_nested(file, each)
+        foreign |= _check_until(part, end, budget, depth + 1).foreign
     file.seek(at)
     return foreign
+
+
+def _open_nested(file: IO[bytes], nested: Nested) -> tuple[IO[bytes], int]:
+    file.seek(nested.offset)
+    if not nested.is_text:
+        return file, nested.offset + nested.length
+    if nested.length > _LARGEST_NESTED_TEXT:
+        raise Unfinished(f"a tensor that was pickled as a text of {nested.length} bytes")
+    try:
+        data = file.read(nested.length).decode("utf-8", "surrogatepass").encode("latin-1")
+    except ValueError:
+        raise Torn("its pickle is damaged: a text that should be bytes is not") from None
+    return io.BytesIO(data), len(data)
 
 
 def _check_until(file: IO[bytes], end: int, budget: Budget, depth: int) -> Reading:
