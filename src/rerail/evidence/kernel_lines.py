@@ -33,6 +33,11 @@ _TRAP = re.compile(
     r"|general protection(?: fault)?|stack segment|int3|bounds)(?: fault)? ip:(?P<ip>[0-9a-f]+)"
     r"(?:.* in (?P<library>[^\s\[]+)\[)?"
 )
+# A function touches its own locals, or what it is about to push. Where the stack has not run out,
+# an address so close to its pointer is mapped and does not fault.
+_ABOVE_STACK_POINTER = 1 << 12
+_BELOW_STACK_POINTER = 1 << 16
+_NEAR_NULL = 1 << 16
 _XID = re.compile(r"NVRM: Xid \((?P<device>[^)]*)\): (?P<xid>\d+)(?:, (?P<rest>.*))?")
 
 
@@ -54,7 +59,12 @@ def find_kernel_lines(lines: Iterable[Line]) -> list[KernelLine]:
 def read_kernel_line(line: Line) -> KernelLine | None:
     text = line.text
     if "segfault at" in text and (match := _SEGFAULT.search(text)):
-        return KernelLine(line, "segfault", _kept(match))
+        fields = _kept(match)
+        address = int(fields["address"], 16)
+        below = int(fields["sp"], 16) - address
+        is_near = -_ABOVE_STACK_POINTER < below < _BELOW_STACK_POINTER
+        fields["is_stack_overflow"] = is_near and address >= _NEAR_NULL
+        return KernelLine(line, "segfault", fields)
     if " ip:" in text and (match := _TRAP.search(text)):
         return KernelLine(line, "trap", _kept(match))
     if "Xid" in text and (match := _XID.search(text)):

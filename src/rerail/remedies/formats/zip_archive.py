@@ -161,7 +161,7 @@ def _read_members(
         except Exception as error:
             raise Torn(f"{_name(member)} is damaged ({_short(error)})") from None
         done += member.file_size - left
-        if done < total and not budget.can_read_on():
+        if (left > 0 or member is not members[-1]) and not budget.can_read_on():
             return f"{done} of {total} bytes were compared with their checksums in the time"
     return None
 
