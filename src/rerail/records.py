@@ -201,6 +201,7 @@ class BlackBox:
     started_t_seconds: float
     said_goodbye: bool
     handler_installed: bool
+    handler_ran: bool = False  # the handler of fatal signals began its work
     rank: int | None = None
     world_size: int | None = None
     optimizer_steps: int = 0

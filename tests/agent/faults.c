@@ -85,6 +85,18 @@ __attribute__((noinline)) int recurse_for_ever(int depth) {
   return deeper(depth + 1) + room[(depth + 7) % 512];
 }
 
+static void *overflow(void *argument) {
+  prctl(PR_SET_NAME, "omp-worker", 0, 0, 0);
+  recurse_for_ever((int)(long)argument);
+  return NULL;
+}
+
+void overflow_in_native_thread(void) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, overflow, NULL);
+  pthread_join(thread, NULL);
+}
+
 static void (*volatile release)(void *) = free;
 __attribute__((noinline)) void free_twice(void) {
   void *block = malloc(1000);

@@ -37,6 +37,26 @@ def test_stack_overflow(run: Runner, faults: str, place: str) -> None:
     assert crash.is_complete and crash.threads[0].python
 
 
+def test_stack_overflow_in_a_native_thread_cannot_be_recorded_and_leaves_its_sign(
+    run: Runner, faults: str
+) -> None:
+    """Without LD_PRELOAD nobody gives such a thread another stack, so no handler can run on it."""
+    bare, ended = (
+        run(program(faults, "lib.overflow_in_native_thread()"), agent=agent)
+        for agent in (False, True)
+    )
+
+    assert ended.status == bare.status == -signal.SIGSEGV
+    assert ended.crashes == []
+    assert ended.box.handler_installed and not ended.box.handler_ran
+    assert not ended.box.said_goodbye
+
+
+def test_a_crash_that_was_recorded_is_in_the_box_too(run: Runner, faults: str) -> None:
+    ended = run(program(faults, f"lib.fault({signal.SIGSEGV})"))
+    assert ended.crash.signal == "SIGSEGV" and ended.box.handler_ran
+
+
 def test_python_recursion_that_overflows_the_c_stack(run: Runner) -> None:
     text = """
 import sys, threading

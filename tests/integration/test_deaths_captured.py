@@ -16,6 +16,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "recorder"))
 from run_driver import PROGRAMS, RERAIL, Finished, python, run_recorded
 
+from rerail.diagnosis import diagnose
+from rerail.evidence import collect_run
+
 SIGNALS = {
     "segv": "SIGSEGV",
     "bus": "SIGBUS",
@@ -158,3 +161,23 @@ def test_a_kill_from_outside_is_no_out_of_memory(tmp_path: Path) -> None:
         said = subprocess.run(asked, capture_output=True, text=True, timeout=60).stdout
         assert "host-oom" not in said
         assert "Somebody else sent the signal" in " ".join(said.split())
+
+
+def test_a_native_thread_whose_stack_ran_out_is_diagnosed_without_a_record(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler to build the library that dies")
+    path = tmp_path_factory.mktemp("native") / "libfaults.so"
+    source = Path(__file__).parents[1] / "agent" / "faults.c"
+    subprocess.run([compiler, "-shared", "-fPIC", "-pthread", "-o", path, source], check=True)
+    done = run_recorded(
+        tmp_path,
+        *python("import ctypes, sys; ctypes.CDLL(sys.argv[1]).overflow_in_native_thread()"),
+        str(path),
+    )
+    assert done.status == -signal.SIGSEGV
+    assert list(done.folder.crashes()) == []
+    leading = diagnose(collect_run(done.folder)).leading
+    assert leading is not None and leading.cause.id == "stack-overflow"

@@ -25,8 +25,9 @@ _OOM_OTHER = linear(
     r"|memory: usage (?P<usage_kib>\d{1,18})kB, limit (?P<limit_kib>\d{1,18})kB"
 )
 _SEGFAULT = linear(
-    r"(?P<name>[^\s\[]+)\[(?P<pid>\d{1,18})\]:? segfault at (?P<address>[0-9a-f]+)"
-    r" ip (?P<ip>[0-9a-f]+) sp (?P<sp>[0-9a-f]+) error (?P<error>\d{1,18})(?: in (?P<library>[^\s\[]+)\[)?"
+    r"(?P<name>[^\s\[]+)\[(?P<pid>\d{1,18})\]:? segfault at (?P<address>[0-9a-f]{1,16})"
+    r" ip (?P<ip>[0-9a-f]+) sp (?P<sp>[0-9a-f]{1,16}) error (?P<error>\d{1,18})"
+    r"(?: in (?P<library>[^\s\[]+)\[)?"
 )
 _TRAP = linear(
     r"(?:traps: )?(?P<name>[^\s\[]+)\[(?P<pid>\d{1,18})\](?: trap|:?) "
@@ -34,6 +35,11 @@ _TRAP = linear(
     r"|general protection(?: fault)?|stack segment|int3|bounds)(?: fault)? ip:(?P<ip>[0-9a-f]+)"
     r"(?:.* in (?P<library>[^\s\[]+)\[)?"
 )
+# A function touches its own locals, or what it is about to push. Where the stack has not run out,
+# an address so close to its pointer is mapped and does not fault.
+_ABOVE_STACK_POINTER = 1 << 12
+_BELOW_STACK_POINTER = 1 << 16
+_NEAR_NULL = 1 << 16
 _XID = linear(r"NVRM: Xid \((?P<device>[^)]*)\): (?P<xid>\d{1,18})(?:, (?P<rest>.*))?")
 
 
@@ -55,7 +61,12 @@ def find_kernel_lines(lines: Iterable[Line]) -> list[KernelLine]:
 def read_kernel_line(line: Line) -> KernelLine | None:
     text = line.text
     if match := _search(_SEGFAULT, text, "segfault at"):
-        return KernelLine(line, "segfault", _kept(match))
+        fields = _kept(match)
+        address = int(fields["address"], 16)
+        below = int(fields["sp"], 16) - address
+        is_near = -_ABOVE_STACK_POINTER < below < _BELOW_STACK_POINTER
+        fields["is_stack_overflow"] = is_near and address >= _NEAR_NULL
+        return KernelLine(line, "segfault", fields)
     if match := _search(_TRAP, text, " ip:"):
         return KernelLine(line, "trap", _kept(match))
     if match := _search(_XID, text, "Xid"):

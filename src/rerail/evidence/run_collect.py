@@ -31,6 +31,7 @@ from rerail.evidence.run_progress import (
 )
 from rerail.evidence.run_ranks import read_failed_first
 from rerail.evidence.run_stalls import read_stalls
+from rerail.evidence.run_unrecorded import read_unrecorded_crashes
 from rerail.evidence.run_words import sentence
 from rerail.patterns import linear
 from rerail.records import Evidence, Observation
@@ -47,6 +48,7 @@ READERS: tuple[Reader, ...] = (
     read_outside_signals,
     read_oom_kills,
     read_crashes,
+    read_unrecorded_crashes,
     read_stalls,
     read_failed_first,
     read_exceptions,

@@ -1,8 +1,9 @@
 """Would this checkpoint load? Found out without executing anything in it.
 
 In: a path, of a file or a folder. Out: `Soundness`: what it is and, if it would not load, why.
-Promises: never a traceback and never a wait, whatever the bytes; nothing is unpickled, imported or
-written. What each format is checked for: docs/restart.md.
+Promises: never a traceback, whatever the bytes; time bounded by the size and memory by a gigabyte
+at any size; nothing is unpickled, imported or written. What could not be looked at within these
+bounds is said. What each format is checked for: docs/restart.md.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from rerail.remedies.formats import Torn
+from rerail.remedies.formats import Reading, Torn, Unfinished
+from rerail.remedies.formats.budget import Budget
 from rerail.remedies.formats.streams import (
     COMPRESSED,
     check_compressed,
@@ -32,17 +34,23 @@ from rerail.remedies.formats.tensors import (
 )
 from rerail.remedies.formats.torch_legacy import check_pickle
 from rerail.remedies.formats.zip_archive import SIGNATURE as ZIP_SIGNATURE
-from rerail.remedies.formats.zip_archive import check_zip
+from rerail.remedies.formats.zip_archive import check_zip, check_zips
 
-Check = Callable[[IO[bytes], int], str]
+Check = Callable[[IO[bytes], int, Budget], Reading]
 
 UNKNOWN = "file of another kind"
+NOT_CHECKED = "not checked to the end:"
 _HEAD_BYTES = 512
+_BUFFER_BYTES = 1 << 16  # opcodes are read one by one
 _LFS_POINTER = b"version https://git-lfs"
 _PICKLE_SIGNATURES = tuple(bytes([0x80, protocol]) for protocol in (2, 3, 4, 5))
 # Names that promise one of the formats above: anything else in such a file is damage.
 _PROMISING = {".pt", ".pth", ".ckpt", ".npz", ".npy", ".safetensors", ".h5", ".hdf5", ".keras"}
+_DISTRIBUTED_SUFFIX = ".distcp"
 _INDEX_SUFFIX = ".index.json"  # of sharded weights: names the files that belong together
+_LARGEST_INDEX_BYTES = 16 << 20
+_MOST_FILES = 100_000
+_FOREIGN_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -52,10 +60,23 @@ class Soundness:
     problem: str | None = None
     size_bytes: int = 0
     modified_ns: int = 0
+    unchecked: str | None = None  # what could not be looked at
+    foreign: frozenset[str] = frozenset()  # the program's own classes, which loading would call
 
     @property
     def is_sound(self) -> bool:
         return self.problem is None
+
+    @property
+    def remarks(self) -> list[str]:
+        """What the user should know of one that is sound."""
+        said = [f"{NOT_CHECKED} {self.unchecked}"] if self.unchecked else []
+        if self.foreign:
+            names = sorted(self.foreign)
+            more = len(names) - _FOREIGN_NAMED
+            words = ", ".join(names[:_FOREIGN_NAMED]) + (f" and {more} more" if more > 0 else "")
+            said.append(f"holds objects of {words}; not executed, structure sound")
+        return said
 
 
 def check(path: Path) -> Soundness:
@@ -65,30 +86,36 @@ def check(path: Path) -> Soundness:
         status = path.stat()
         size, modified = status.st_size, status.st_mtime_ns
         if stat.S_ISDIR(status.st_mode):
-            kind, size, modified = _check_folder(path)
+            files = _files_of(path)
+            size = sum(each.stat().st_size for each in files)
+            modified = max((each.stat().st_mtime_ns for each in files), default=modified)
+            found = _check_folder(path, files, Budget(size))
         elif stat.S_ISREG(status.st_mode):  # opening a pipe would wait for ever
-            kind = _check_file(path, size)
+            found = _check_file(path, size, Budget(size))
         else:
             raise Torn("it is neither a file nor a folder")
     except Torn as torn:
         return Soundness(path, kind, str(torn), size, modified)
+    except Unfinished as why:
+        # Of a pickle or a directory: what comes behind could be anything, and is not handed on.
+        return Soundness(path, kind, f"{NOT_CHECKED} {why}", size, modified)
     except OSError as error:
         return Soundness(path, kind, error.strerror or str(error), size, modified)
     except Exception as error:
         # Bytes that no reader foresaw: the file is at fault, and the search has to go on.
         return Soundness(path, kind, f"it cannot be read ({type(error).__name__})", size, modified)
-    return Soundness(path, kind, None, size, modified)
+    return Soundness(path, found.kind, None, size, modified, found.unchecked, found.foreign)
 
 
-def _check_file(path: Path, size: int) -> str:
+def _check_file(path: Path, size: int, budget: Budget) -> Reading:
     if size == 0:
         raise Torn("it is empty")
-    with path.open("rb") as file:
+    with path.open("rb", buffering=_BUFFER_BYTES) as file:
         head = file.read(_HEAD_BYTES)
         file.seek(0)
         reader = _reader_for(path, head, size)
         if reader is not None:
-            return reader(file, size)
+            return reader(file, size, budget)
         if head.startswith(_LFS_POINTER):
             raise Torn("it is a Git LFS pointer, not the file itself")
         if not head.strip(b"\0"):
@@ -98,14 +125,14 @@ def _check_file(path: Path, size: int) -> str:
         file.seek(max(0, size - _HEAD_BYTES))
         if size > _HEAD_BYTES and not file.read().strip(b"\0"):
             raise Torn("it ends in nothing but zeros")
-    return UNKNOWN
+    return Reading(UNKNOWN)
 
 
 def _reader_for(path: Path, head: bytes, size: int) -> Check | None:
     """By content; the name only where the content has no signature."""
     suffix = path.suffix.lower()
     if head.startswith((ZIP_SIGNATURE, b"PK\x05\x06")):
-        return check_zip
+        return check_zips if suffix == _DISTRIBUTED_SUFFIX else check_zip
     if head.startswith(_PICKLE_SIGNATURES):
         return check_pickle
     if head.startswith(HDF5_SIGNATURE):
@@ -128,29 +155,42 @@ def _is_beginning_of_signature(head: bytes) -> bool:
     return any(len(head) < len(each) and each.startswith(head) for each in signatures)
 
 
-def _check_folder(path: Path) -> tuple[str, int, int]:
+def _files_of(folder: Path) -> list[Path]:
+    files = []
+    for each in folder.rglob("*"):
+        if each.is_file():
+            files.append(each)
+            if len(files) > _MOST_FILES:
+                raise Unfinished(f"the folder has more than {_MOST_FILES} files")
+    return sorted(files)
+
+
+def _check_folder(path: Path, files: list[Path], budget: Budget) -> Reading:
     """A checkpoint of several files is as sound as the worst of them."""
-    files = sorted(each for each in path.rglob("*") if each.is_file())
     if not files:
         raise Torn("the folder is empty")
-    size, modified = 0, 0
+    unchecked, foreign = None, frozenset[str]()
     for file in files:
-        status = file.stat()
-        size += status.st_size
-        modified = max(modified, status.st_mtime_ns)
+        size = file.stat().st_size
         name = file.relative_to(path)
         # Empty markers and logs are everyday; a known format has to hold together.
-        if status.st_size == 0 and file.suffix.lower() not in _PROMISING | {".json", ".bin"}:
+        if size == 0 and file.suffix.lower() not in _PROMISING | {".json", ".bin"}:
             continue
         try:
-            _check_file(file, status.st_size)
+            found = _check_file(file, size, budget)
         except Torn as torn:
             raise Torn(f"{name}: {torn}") from None
-        if file.name.endswith(_INDEX_SUFFIX):
+        except Unfinished as why:
+            raise Unfinished(f"{name}: {why}") from None
+        foreign |= found.foreign
+        if found.unchecked and not unchecked:
+            unchecked = f"{name}: {found.unchecked}"
+        if file.name.endswith(_INDEX_SUFFIX) and size <= _LARGEST_INDEX_BYTES:
             _check_shards(file)
-    if any(file.suffix == ".distcp" for file in files) and not (path / ".metadata").is_file():
+    is_distributed = any(file.suffix == _DISTRIBUTED_SUFFIX for file in files)
+    if is_distributed and not (path / ".metadata").is_file():
         raise Torn(".metadata is missing: the save did not come to its end")
-    return "folder of files", size, modified
+    return Reading("folder of files", unchecked, foreign)
 
 
 def _check_shards(index: Path) -> None:

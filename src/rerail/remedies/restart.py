@@ -245,6 +245,9 @@ class _Restarting:
             self._say(f"checkpoint {skipped.path} is passed over: {skipped.problem}")
         if choice.skipped and choice.chosen and self._resume and not self._resume.names_checkpoint:
             self._say("--resume-args has no {checkpoint}: which one is taken is up to the command")
+        if choice.chosen:
+            for remark in choice.chosen.remarks:
+                self._say(f"checkpoint {choice.chosen.path}: {remark}")
         if choice.chosen and choice.chosen.modified_ns / 1e9 < self._began_unix:
             self._say(f"{choice.chosen.path} was there before this run began")
         if choice.chosen is None:

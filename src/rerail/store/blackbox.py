@@ -143,6 +143,7 @@ def _parse(octets: bytes, t0_ns: int) -> BlackBox | None:
         started_t_seconds=box.seconds(box.head("started_ns")),
         said_goodbye=box.head("said_goodbye") != 0,
         handler_installed=box.head("handler_installed") > 0,
+        handler_ran=box.head("crash_signal") != 0,
         rank=box.number_or_none("rank"),
         world_size=box.number_or_none("world_size"),
         optimizer_steps=steps,
