@@ -12,12 +12,17 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import IO, Any, NoReturn
 
 from rerail.remedies.formats.budget import Budget
 from rerail.remedies.formats.outcome import Torn, Unfinished
-from rerail.remedies.formats.pickle_names import Name, judge, leads_inside
+from rerail.remedies.formats.pickle_contents import (
+    ELEMENT_BYTES,
+    Nested,
+    PickleContents,
+    Storage,
+)
+from rerail.remedies.formats.pickle_names import Name, leads_inside
 
 _LONGEST_TEXT = 256  # names and keys are shorter; longer text is data
 _LONGEST_NUMBER_BYTES = 16
@@ -34,14 +39,6 @@ _MOST_MEMO_VALUE_BYTES = 150 << 20
 _VALUE_BYTES = 120  # of a number, a small tuple, or a text without its characters
 _MOST_NAMES = 20_000
 _MOST_STORAGES = 500_000
-_ELEMENT_BYTES = {
-    **dict.fromkeys(("DoubleStorage", "LongStorage", "ComplexFloatStorage"), 8),
-    **dict.fromkeys(("FloatStorage", "IntStorage", "QInt32Storage"), 4),
-    **dict.fromkeys(("HalfStorage", "BFloat16Storage", "ShortStorage"), 2),
-    **dict.fromkeys(("ByteStorage", "CharStorage", "BoolStorage", "UntypedStorage"), 1),
-    **dict.fromkeys(("QInt8Storage", "QUInt8Storage"), 1),
-    "ComplexDoubleStorage": 16,
-}
 _GETATTR = {Name("builtins", "getattr"), Name("__builtin__", "getattr")}
 _TEXT_TO_BYTES = Name("_codecs", "encode")
 _PICKLED_TENSOR = Name("torch.storage", "_load_from_bytes")
@@ -53,42 +50,6 @@ _CALL_THEIR_ARGUMENTS = {
 }
 # Its arrays' bytes lie between the opcodes, which nobody can step over without its reader.
 _JOBLIB_ARRAY = Name("joblib.numpy_pickle", "NumpyArrayWrapper")
-
-
-@dataclass(frozen=True, slots=True)
-class Storage:
-    """A tensor's memory that lies outside of the pickle."""
-
-    key: str
-    elements: int
-    element_bytes: int | None  # None: of a kind that is not known here
-
-    @property
-    def size_bytes(self) -> int | None:
-        return None if self.element_bytes is None else self.elements * self.element_bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Nested:
-    """Bytes in a pickle: where they lie in the file."""
-
-    offset: int
-    length: int
-    is_text: bool = False  # protocol 2 has no bytes: they are a text of the first 256 characters
-
-
-@dataclass
-class PickleContents:
-    names: set[Name] = field(default_factory=set)
-    called: set[Name] = field(default_factory=set)
-    storages: dict[str, Storage] = field(default_factory=dict)
-    nested: list[Nested] = field(default_factory=list)  # tensors that were pickled into bytes
-    texts: list[str] = field(default_factory=list)  # short ones, in order, if asked for
-    result: Any = None  # where it is a number, a short text, or a tuple of them
-
-    def judge(self) -> frozenset[str]:
-        """The program's own classes in it; raises `Torn` where it would do harm."""
-        return judge(self.names, self.called)
 
 
 class _Walk:
@@ -371,7 +332,7 @@ class _Walk:
         _, kind, key, _, elements = value[:5]
         if not (isinstance(key, str) and isinstance(elements, int)):
             return
-        size = _ELEMENT_BYTES.get(kind.name) if kind.module.startswith("torch") else None
+        size = ELEMENT_BYTES.get(kind.name) if kind.module.startswith("torch") else None
         self.contents.storages[key] = Storage(key, elements, size)
 
 

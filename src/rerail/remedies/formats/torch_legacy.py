@@ -15,7 +15,8 @@ from typing import IO
 
 from rerail.remedies.formats.budget import Budget
 from rerail.remedies.formats.outcome import Reading, Torn, Unfinished
-from rerail.remedies.formats.pickle_stream import Nested, PickleContents, Storage, read_pickle
+from rerail.remedies.formats.pickle_contents import Nested, PickleContents, Storage
+from rerail.remedies.formats.pickle_stream import read_pickle
 
 _MAGIC = 0x1950A86A20F9469CFC6C
 _COUNT = struct.Struct("<q")
