@@ -11,7 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rerail.privacy import Masker
+from rerail.privacy import Masker, blank_command
+from rerail.store import RunFolder, Store
+from rerail.store.store import fingerprint
 
 
 def mask_environment(environ: dict[str, str]) -> dict[str, str]:
@@ -261,3 +263,85 @@ def test_the_number_of_arguments_stays(arguments: list[str]) -> None:
 def test_a_commit_id_under_an_innocuous_name_stays(commit: str) -> None:
     assert mask_environment({"GIT_SHA": commit})["GIT_SHA"] == commit
     assert mask_text(f"at commit {commit}")[0] == f"at commit {commit}"
+
+
+@pytest.mark.parametrize(
+    ("command", "secret"),
+    [
+        (["curl", "-u", "ada:hunter22", "https://x"], "hunter22"),
+        (["curl", "-uada:hunter22", "https://x"], "hunter22"),
+        (["curl", "--user", "ada:pa ss;w&rd", "https://x"], "pa ss;w&rd"),
+        (["sshpass", "-p", "hunter", "ssh", "-p", "22", "node"], "hunter"),
+        (["sshpass", "-phunter22", "ssh", "node"], "hunter22"),
+        (["python", "train.py", "-p", "Tr0ub4dor&3"], "Tr0ub4dor&3"),
+        (["mysql", "-u", "ada", "-phunter22", "runs"], "hunter22"),
+        (["docker", "login", "-u", "ada", "-p", "hunter", "hub"], "hunter"),
+        (["redis-cli", "-a", "hunter22", "ping"], "hunter22"),
+        (["train.py", "--pass", "hunter22"], "hunter22"),
+        (["train.py", "--pw=hunter22"], "hunter22"),
+        (["sh", "-c", "sshpass -p hunter22 ssh node; curl -u ada:hunter22 x"], "hunter22"),
+        (["sh", "-c", "machine x login ada password hunter22"], "hunter22"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_programs_with_ways_of_their_own(command: list[str], secret: str) -> None:
+    masked = mask_arguments(command)
+    assert len(masked) == len(command)
+    assert secret not in " ".join(masked)
+    assert masked[0] == command[0]
+    assert mask_arguments(masked) == masked
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["ssh", "-p", "2222", "node"],
+        ["mkdir", "-p", "/data/Runs2026/x"],
+        ["docker", "run", "-p", "8080:80", "image"],
+        ["train.py", "-p", "resnet50", "--pass", "2", "--tokens", "512"],
+        ["train.py", "-p", "0.1", "-p", "config"],
+        ["curl", "-u", "ada", "https://example.org/a"],
+        ["torchrun", "--nproc_per_node", "8", "--rdzv_id", "job-20260102-1030"],
+    ],
+    ids=" ".join,
+)
+def test_ordinary_command_lines_stay(command: list[str]) -> None:
+    assert mask_arguments(command) == command
+
+
+def test_a_command_is_blanked_at_once_and_shown_soon(tmp_path) -> None:
+    secret = "hf_" + "a7" * 17
+    assert blank_command(["python", "train.py", "--lr", "0.1", secret])[-1] == "[…]"
+    assert blank_command(["python", "train.py", "--lr", "0.1"]) == [
+        "python",
+        "train.py",
+        "--lr",
+        "0.1",
+    ]
+    writer = Store(tmp_path).create_run(
+        ["train.py", "--x", secret, "ResNet50-Baseline-2"], "/", {}, False
+    )
+    assert secret not in (writer.path / "run.json").read_text()
+    writer.update_info(root_pid=1)
+    command = RunFolder(writer.path).info().command
+    assert command == ["train.py", "--x", "[secret-1]", "ResNet50-Baseline-2"]
+    assert RunFolder(writer.path).private().command[2] == secret
+
+
+def test_a_forked_child_gives_no_numbers_of_its_own(tmp_path) -> None:
+    """Surroundings are collected in a child: two values must not get one number."""
+    import os
+
+    masker = Masker()
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(writing, masker.mask_text("password=hunter22").encode())
+        os._exit(0)
+    os.waitpid(pid, 0)
+    assert os.read(reading, 100) == b"password=[secret]"
+
+
+def test_two_commands_that_differ_in_a_password_are_one_command() -> None:
+    first, second = (fingerprint(["x", "--password", p], "/") for p in ("hunter22", "zebra77"))
+    assert first == second != fingerprint(["x", "--epochs", "3"], "/")

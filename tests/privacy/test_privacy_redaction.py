@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from urllib.parse import quote
 
 import pytest
@@ -167,3 +168,52 @@ def test_spans_lie_inside_the_text_and_do_not_overlap(text):
     for secret in find_secrets(text.encode()):
         assert last <= secret.start < secret.end <= len(text.encode())
         last = secret.end
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "connect to 10.1.2.3:29500 failed",
+        "MASTER_ADDR=10.1.2.3",
+        "[c10d] The client socket has timed out (10.1.2.3, 29500); host 10.1.2.3",
+        "tcp://10.1.2.3",
+        "inet 10.1.2.3/24 brd",
+        "nfs 192.168.7.9 is gone",
+        "[2001:db8:85a3::8a2e:370:7334]:29500",
+        "peer fe80::1ff:fe23:4567:890a lost",
+        "listening on 2001:0db8:0000:0000:0000:ff00:0042:8329",
+        "rank 3 at fd00::12 left",
+    ],
+)
+def test_addresses_go(text):
+    masked = mask(text)
+    assert "[address-1]" in masked
+    assert not re.search(r"\d+\.\d+\.\d+\.\d+|\w+:\w*:\w*:|fd00|fe80", masked), masked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nvidia-curand-cu12==10.3.5.147 and version 1.2.3.4, v2.0.1.9",
+        "127.0.0.1:8080 and 0.0.0.0:6006 and ::1 and [::]:29500",
+        "at 12:30:45, 00:1a:2b:3c:4d:5e, std::vector, c10::Error, a::b, torch::jit::c10::d",
+        "shape 1.2.3 x 4.5.6 ratio 1:2:3:4",
+        "libcudnn.so.8.9.7.29",
+    ],
+)
+def test_versions_times_and_names_of_code_are_no_addresses(text):
+    assert mask(text) == text
+
+
+def test_an_address_has_the_same_mask_wherever_it_stands():
+    redactor = redactor_for("connect to 10.1.2.3:29500", {"MASTER_ADDR": "fd00::77"})
+    masked = redactor.mask("10.1.2.3 refused; node (10.1.2.3) and 10.1.2.30, fd00::77, fd00::778")
+    assert masked.startswith("[address-1] refused; node ([address-1]) and 10.1.2.30, [address-2],")
+    assert redactor.mask("10.1.2.3:29500") == "[address-1]:29500"
+
+
+def test_masks_of_the_recorder_keep_their_numbers():
+    redactor = Redactor({3: "zebra77crossing", 7: "other-one-9x"})
+    redactor.finish_learning()
+    text = "[secret-3]***** zebra77crossing [secret-7] other-one-9x password=new-one-5"
+    assert redactor.mask(text) == "[secret-3] [secret-3] [secret-7] [secret-7] password=[secret-8]"

@@ -51,25 +51,25 @@ def _of_programs(arguments: Sequence[str]) -> list[tuple[int, int]]:
     """What programs with a way of their own (`curl -u ada:…`) take: argument and start."""
     if not any(len(argument) > 1 and argument[0] == "-" for argument in arguments):
         return []
-    starts, length = [], 0
-    encoded = [argument.encode("utf-8", "replace").replace(b"\n", b" ") for argument in arguments]
-    for argument in encoded:
-        starts.append(length)
-        length += len(argument) + 1
-    if not any(word in b" ".join(encoded) for word in _PROGRAMS):
+    # As one line in which every argument is one word; a shell's script is read as a text elsewhere.
+    words = [argument.encode("utf-8", "replace").translate(_ONE_WORD) for argument in arguments]
+    line = b" ".join(words)
+    if not any(program in line for program in _PROGRAMS):
         return []
+    starts, length = [], 0
+    for word in words:
+        starts.append(length)
+        length += len(word) + 1
     places = []
-    for found in find_secrets(b" ".join(encoded)):
-        if found.kind != PROGRAM:
-            continue
-        at = max(i for i, start in enumerate(starts) if start <= found.start)
-        is_script = b" " in encoded[at] and found.end < starts[at] + len(encoded[at])
-        if not is_script:
-            inside = encoded[at][: found.start - starts[at]].decode("utf-8", "replace")
-            places.append((at, len(inside)))
+    for found in find_secrets(line):
+        if found.kind == PROGRAM:
+            at = max(i for i, start in enumerate(starts) if start <= found.start)
+            before = words[at][: found.start - starts[at]].decode("utf-8", "replace")
+            places.append((at, len(before)))
     return places
 
 
+_ONE_WORD = bytes.maketrans(b" \t\r\n;|\"'", b"________")
 _PROGRAMS = (
     *(b"curl", b"sshpass", b"mysql", b"mariadb", b"login", b"twine", b"mongo", b"kinit"),
     *(b"redis-cli", b"zip", b"sqlcmd", b"ldap", b"7z", b"openssl", b"smbclient"),
