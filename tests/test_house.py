@@ -147,3 +147,75 @@ def test_every_command_explains_itself_with_an_example(
 def test_every_command_has_a_summary_of_one_line() -> None:
     for name in command_names():
         assert 10 <= len(summary_of(name)) <= 100, name
+
+
+# Who may open a file in another way than store/regular_files.py, and what it opens. Everything of a
+# store goes through that module, since anybody may have put anything there.
+OPENED_ELSEWHERE = {
+    "cli/_discovery.py": "our own source",
+    "cli/_failures.py": "a new file for a defect's details; /dev/null",
+    "cli/study.py": "a new study file",
+    "evidence/scan.py": "a log that the user named, which may be a pipe",
+    "investigation/reduction.py": "the user's program",
+    "recorder/cgroup.py": "/sys/fs/cgroup",
+    "recorder/cores.py": "core files of the user's program",
+    "recorder/descriptors.py": "/dev/null",
+    "recorder/elf.py": "libraries",
+    "recorder/errand.py": "/dev/null",
+    "recorder/glance.py": "/proc",
+    "recorder/interpreter.py": "interpreters and the user's scripts",
+    "recorder/machine.py": "/proc and /sys",
+    "recorder/packages.py": "metadata of installed packages",
+    "recorder/procfs.py": "/proc",
+    "recorder/signals.py": "/proc",
+    "recorder/surroundings.py": "/proc and /sys",
+    "recorder/waits.py": "/proc",
+    "remedies/baseline.py": "the user's program",
+    "remedies/checkpoints.py": "the user's checkpoints",
+    "remedies/formats/streams.py": "the user's checkpoints",
+    "report/html.py": "our own style sheets",
+    "scheduling/local.py": "/sys/fs/cgroup",
+    "scheduling/recording_process.py": "/dev/null",
+    "store/index.py": "a database, once it is known to be a file",
+    "store/layout.py": "a folder, to sync it",
+    "store/liveness.py": "a folder, to lock it",
+    "store/regular_files.py": "this is the one place",
+    "study/artifacts.py": "the user's results",
+    "study/completeness.py": "the user's results",
+    "study/html.py": "our own style sheets",
+}
+ROOMS_THAT_READ_RUNS = {
+    *("store", "recorder", "evidence", "diagnosis", "scheduling", "investigation"),
+    *("remedies", "study", "report", "cli"),
+}
+OPENING = {"open", "read_text", "read_bytes", "fromfile", "memmap", "copyfile", "sqlite3.connect"}
+OPENED_BY_NAME = {"Notebook", "webbrowser", "segment", "archive", "smaller", "socket", "client"}
+
+
+def opened_paths(path: Path) -> Iterator[tuple[int, str]]:
+    """Calls that open a file, but for those of the kernel's own by their full name."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        name = node.func.id if isinstance(node.func, ast.Name) else name
+        text = ast.unparse(node)
+        of = node.func.value if isinstance(node.func, ast.Attribute) else None
+        is_other = isinstance(of, ast.Name) and of.id in OPENED_BY_NAME
+        full = f"{of.id}.{name}" if isinstance(of, ast.Name) else name
+        is_kernels = re.search(r"\(f?['\"]/(proc|sys|dev)/", text)
+        if {name, full} & OPENING and not is_other and not is_kernels:
+            yield node.lineno, text
+
+
+def test_files_of_a_store_are_opened_in_one_place_alone() -> None:
+    wrong, used = [], set()
+    for path in MODULES:
+        if room_of(path) not in ROOMS_THAT_READ_RUNS:
+            continue
+        for line, text in opened_paths(path):
+            used.add(name_of(path))
+            if name_of(path) not in OPENED_ELSEWHERE:
+                wrong.append(f"{name_of(path)}:{line} {text}: use store/regular_files.py")
+    assert wrong == []
+    assert sorted(set(OPENED_ELSEWHERE) - used) == [], "no longer opens anything: take it out"

@@ -53,7 +53,8 @@ class Bars:
         self._base_bytes = _memory("VmRSS")
         limit = _memory("VmSize") + MEMORY_BYTES
         if sys.platform == "linux":
-            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+            _, hard = resource.getrlimit(resource.RLIMIT_AS)
+            resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
 
     @property
     def peak_bytes(self) -> int:

@@ -90,23 +90,20 @@ def fuzz(
 ) -> Summary:
     """So many cases from the seed `first` on, or as many as the time allows."""
     deadline = None if seconds is None else time.monotonic() + seconds
+    last = None if cases is None else first + cases
     summary = Summary()
     with ThreadPoolExecutor(workers) as pool:
         for part in pool.map(
-            lambda offset: _share(name, first + offset, workers, cases, deadline), range(workers)
+            lambda offset: _share(name, first + offset, workers, last, deadline), range(workers)
         ):
             summary.add(part)
     summary.findings.sort()
     return summary
 
 
-def _share(
-    name: str, first: int, step: int, cases: int | None, deadline: float | None
-) -> Summary:
+def _share(name: str, seed: int, step: int, last: int | None, deadline: float | None) -> Summary:
     """One worker's cases; when one of them kills it, another goes on after that case."""
     summary = Summary()
-    last = None if cases is None else first - first % step + cases
-    seed = first
     while (last is None or seed < last) and (deadline is None or time.monotonic() < deadline):
         seed = _one_worker(name, seed, step, last, deadline, summary)
     return summary
@@ -159,9 +156,10 @@ def work(name: str, seed: int, step: int, last: int, seconds: float) -> None:
     with scratch_folder() as scratch:
         bars = Bars()
         talk.write(json.dumps({"begin": seed}) + "\n")
-        with contextlib.suppress(Finding):  # what is imported is not the first case's cost
-            run_case(target, seed, Bars(), fresh(scratch))
         bars.start()
+        with contextlib.suppress(Finding):
+            run_case(target, seed, bars, fresh(scratch))
+        bars.start()  # what is imported is not the first case's cost
         for number in _seeds(seed, step, last, deadline):
             talk.write(json.dumps({"begin": number}) + "\n")
             bars.slowest_seconds = 0.0

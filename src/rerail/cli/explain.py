@@ -74,10 +74,10 @@ def _document(what: tuple[str, ...], home: Path | None) -> dict[str, Any]:
     if what == ("-",):
         return _from_stream().to_json()
     paths = [Path(name) for name in what]
-    if all(path.is_file() or _is_log_folder(path) for path in paths):
+    if all(_is_log(path) or _is_log_folder(path) for path in paths):
         return _from_files(paths).to_json()
     if len(what) > 1:
-        missing = next(p for p in paths if not p.is_file())
+        missing = next(p for p in paths if not _is_log(p))
         raise UsageError(
             f"{missing} is not a file; several names must all be log files of one job.",
             "Name one run, or only files.",
@@ -87,9 +87,21 @@ def _document(what: tuple[str, ...], home: Path | None) -> dict[str, Any]:
     return {**_from_run(folder, store), "run": folder.id}
 
 
+def _is_log(path: Path) -> bool:
+    """A file, or a pipe that the user named: `rerail explain <(kubectl logs pod)`."""
+    try:
+        return path.is_file() or path.is_fifo()
+    except (OSError, ValueError):
+        return False  # too long for a name, or a zero byte in it
+
+
 def _is_log_folder(path: Path) -> bool:
     """A folder of logs; a recorded run and a store of runs are something else."""
-    return path.is_dir() and not (path / "run.json").exists() and not (path / "runs").is_dir()
+    try:
+        is_run = (path / "run.json").exists() or (path / "run.json").is_symlink()
+        return path.is_dir() and not is_run and not (path / "runs").is_dir()
+    except (OSError, ValueError):
+        return False
 
 
 def _from_stream() -> Diagnosis:

@@ -120,7 +120,7 @@ def read_material(folder: RunFolder, is_past: bool = False) -> RecordedRun:
         (str(event.data.get("what", "")), str(event.data.get("why", "")))
         for event in events
         if event.kind == "missing"
-    ]
+    ] + folder.left_out()
 
     def part(name: str, read: Callable[[], T], otherwise: T) -> T:
         try:

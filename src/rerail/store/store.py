@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 CLEAN_SECONDS = 0.1  # what a new run spends on making room before its command starts
 _CAUSE = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")  # the id of one
+_LARGEST = 16  # runs whose size is measured again before one is removed
 UNNAMED_SECONDS = 3600.0  # how long a folder may stand without its run.json
 
 
@@ -200,6 +201,11 @@ class Store:
         ids = self.ids()
         sizes = sizes_of(self.home, ids, None if seconds is None else seconds / 2)
         total = sum(sizes.values())
+        if total > limit_bytes:
+            # No run goes because a damaged cache says that one is large.
+            for name in sorted(sizes, key=lambda name: -sizes[name])[:_LARGEST]:
+                sizes[name] = folder_bytes(self.runs / name)
+            total = sum(sizes.values())
         removed = []
         for name in ids:
             if total <= limit_bytes:
@@ -207,18 +213,12 @@ class Store:
             folder = _reader(self.runs / name)
             if _is_in_use(folder):
                 continue
-            # No run goes because a cache says that it is large.
-            size = folder_bytes(folder.path)
-            total += size - sizes.get(name, 0)
-            sizes[name] = size
-            if total <= limit_bytes:
-                break
             try:
                 retention.remove_folder(folder.path)
             except OSError:
                 continue
             removed.append(name)
-            total -= size
+            total -= sizes.get(name, 0)
             if deadline is not None and time.monotonic() > deadline:
                 break  # the next run goes on from here
         return removed
