@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rerail.store import layout
 from rerail.store.jsonlines import read_objects
+from rerail.store.newlines import count_newlines
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def find_segments(folder: Path, *, without_zeros: bool = False) -> list[Segment]
             offset, line = places[name]
         elif segments:
             last = segments[-1]
-            offset, line = last.end, last.line + count_newlines(last.path)
+            offset, line = last.end, last.line + newlines_in(last.path)
         else:
             offset, line = 0, 1
         if segments and offset < segments[-1].end:
@@ -86,12 +87,12 @@ def _size_without_zeros(segment: Segment) -> int:
     return size
 
 
-def count_newlines(path: Path) -> int:
+def newlines_in(path: Path) -> int:
     count = 0
     try:
         with path.open("rb") as file:
             while block := file.read(1 << 20):
-                count += block.count(b"\n")
+                count += count_newlines(block)
     except OSError:
         pass
     return count
