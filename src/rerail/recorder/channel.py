@@ -16,7 +16,7 @@ from typing import Literal
 
 from rerail.recorder.sink import Sink
 
-CHUNK_BYTES = 64 * 1024
+CHUNK_BYTES = 256 * 1024
 _HEADER_BYTES = 16
 LENGTH, SENT, KEPT, IS_CLOSED = range(4)  # the header's four numbers
 

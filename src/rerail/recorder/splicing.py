@@ -10,13 +10,21 @@ there can a kill cost or repeat a chunk.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import select
+import time
 
 from rerail.recorder import libc
-from rerail.recorder.channel import CHUNK_BYTES, KEPT, LENGTH, SENT, Channel, Keep, State
+from rerail.recorder.channel import KEPT, LENGTH, SENT, Channel, Keep, State
 from rerail.recorder.sink import Sink
 
 _MOVE_NONBLOCK = 0x01 | 0x02  # SPLICE_F_MOVE | SPLICE_F_NONBLOCK
+# Four times what a pipe holds by itself: a quarter of the turns. More would let a command run
+# further ahead of its reader, and a user's pipes may hold 64 MiB together before new ones shrink.
+PIPE_BYTES = 256 * 1024
+# A reader that keeps up makes room within microseconds; for one that does not, others have a turn.
+PATIENCE_SECONDS = 0.002
 
 
 def open_channel(source: int, sink: Sink, stream: str, *, is_terminal: bool) -> Channel:
@@ -34,6 +42,9 @@ class SplicingChannel(Channel):
         self._copies, self._copying = os.pipe()
         os.set_blocking(self._copies, False)
         os.set_blocking(self._copying, False)
+        self._chunk_bytes = min(_enlarge(source), _enlarge(self._copying))
+        self._room = select.poll()
+        self._room.register(sink.descriptor, select.POLLOUT)
         self._is_plain = False  # the outer end cannot be spliced after all
 
     def pump(self, keep: Keep) -> State:
@@ -52,13 +63,17 @@ class SplicingChannel(Channel):
         numbers = self.numbers
         if not self.is_full:
             self._discard_copies()  # of a killed recorder: the bytes themselves are still there
+        give_up_at = time.monotonic() + PATIENCE_SECONDS
         while numbers[LENGTH]:
             try:
                 moved = os.splice(
                     self.source, self.sink.descriptor, numbers[LENGTH], flags=_MOVE_NONBLOCK
                 )
             except BlockingIOError:
-                return "waiting"
+                left = give_up_at - time.monotonic()
+                if left <= 0 or not self._room.poll(left * 1000):
+                    return "waiting"
+                continue
             except OSError as error:
                 if error.errno == errno.EINVAL:
                     self._become_plain()
@@ -73,7 +88,7 @@ class SplicingChannel(Channel):
     def _copy(self, keep: Keep) -> bool:
         """Duplicate what is there, for the record. False: nothing there, or closed."""
         try:
-            count = libc.tee(self.source, self._copying, CHUNK_BYTES)
+            count = libc.tee(self.source, self._copying, self._chunk_bytes)
         except BlockingIOError:
             return False
         if count == 0:
@@ -87,7 +102,7 @@ class SplicingChannel(Channel):
 
     def _discard_copies(self) -> None:
         try:
-            while os.read(self._copies, CHUNK_BYTES):
+            while os.read(self._copies, self._chunk_bytes):
                 pass
         except OSError:
             pass
@@ -105,3 +120,11 @@ class SplicingChannel(Channel):
             if descriptor >= 0:
                 os.close(descriptor)
         self._copies = self._copying = -1
+
+
+def _enlarge(pipe: int) -> int:
+    """Make room for more; how many bytes it holds then. The system may refuse: then as before."""
+    try:
+        return fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+    except OSError:
+        return fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)

@@ -25,7 +25,8 @@ from rerail.store.appending import (
     start_writeback,
 )
 from rerail.store.codec import dump_line
-from rerail.store.output_segments import count_newlines, find_segments
+from rerail.store.newlines import count_newlines
+from rerail.store.output_segments import find_segments, newlines_in
 from rerail.store.regular_files import open_append
 
 HEAD_BYTES = 64 * 1024 * 1024
@@ -100,12 +101,12 @@ class OutputLog:
         last = segments[-1]
         log._has_head = True
         log.offset = last.offset + last.size
-        log.newlines = last.line - 1 + count_newlines(last)
+        log.newlines = last.line - 1 + newlines_in(last)
         for segment in segments:
             number = layout.tail_number(segment.path.name)
             if number is not None:
                 log._tail_number = max(log._tail_number, number)
-                newlines = count_newlines(segment)
+                newlines = newlines_in(segment)
                 log._tails.append(
                     _Tail(segment.path, segment.offset, segment.line, segment.size, newlines)
                 )
@@ -204,7 +205,7 @@ class OutputLog:
 
     def _count(self, data: bytes) -> None:
         self.offset += len(data)
-        self.newlines += data.count(b"\n")
+        self.newlines += count_newlines(data)
 
     def _refused(self, error: OSError) -> None:
         """A gap opens here; what comes after it goes into a segment of its own."""

@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 from rerail.store import bounds, layout
 from rerail.store.jsonlines import read_objects
+from rerail.store.newlines import count_newlines
 from rerail.store.regular_files import open_beginning, regular_size
 
 
@@ -53,7 +54,7 @@ def find_segments(folder: Path, *, without_zeros: bool = False) -> list[Segment]
             offset, line = places[name]
         elif segments:
             last = segments[-1]
-            offset, line = last.end, last.line + count_newlines(last)
+            offset, line = last.end, last.line + newlines_in(last)
         else:
             offset, line = 0, 1
         if segments and offset < segments[-1].end:
@@ -97,12 +98,12 @@ def _size_without_zeros(segment: Segment) -> int:
     return size
 
 
-def count_newlines(segment: Segment) -> int:
+def newlines_in(segment: Segment) -> int:
     count = 0
     try:
         with segment.open() as file:
             while block := file.read(1 << 20):
-                count += block.count(b"\n")
+                count += count_newlines(block)
     except OSError:
         pass
     return count

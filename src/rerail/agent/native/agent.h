@@ -40,6 +40,7 @@ struct box_head {
   int64_t trouble;           /* bits of enum trouble */
   int64_t is_native;         /* 1: written by this library, 0: by the stub alone */
   int64_t stacks_fd;         /* the sender makes sure that this is still the .stacks file */
+  int64_t is_kept;           /* a lent box that no other child may have after this process */
 };
 
 enum goodbye {
@@ -71,6 +72,7 @@ extern int agent_stacks_fd;
 extern volatile int agent_pid;     /* whose files these are */
 int files_open(void);
 void files_complete(void);
+void files_python_forks(void); /* os.fork begins */
 int files_create(int pid, int64_t start, const char *ending);
 void files_remove(int pid, int64_t start, const char *ending);
 int files_open_crash_file(int pid); /* async-signal-safe: also used inside the handler */

@@ -255,5 +255,8 @@ void crash_after_fork(void) {
   block_count = 0;
   guard_forget();
   python_frames_after_fork();
-  for (int i = 0; i < FATAL_COUNT; i++) places[i].was_handed_over = 0;
+  /* Only where there is something to change: a page that is written to has to be copied. */
+  for (int i = 0; i < FATAL_COUNT; i++) {
+    if (places[i].was_handed_over) places[i].was_handed_over = 0;
+  }
 }

@@ -12,6 +12,7 @@
 #define _GNU_SOURCE
 #endif
 #include "agent.h"
+#include "first_page.h"
 #include "lent_boxes.h"
 #include "text.h"
 
@@ -37,7 +38,10 @@ static char folder[3072];
 static struct stat crash_identity;
 static struct stat inherited_crash; /* the parent's crash file, under the number of ours */
 static int threads_before_fork;
+static int64_t ticks_before_fork;
+static int64_t ticks_per_second;
 static int fork_handlers_registered;
+static int is_python_forking; /* os.fork, and not a fork that will exec something else */
 
 int64_t monotonic_ns(void) {
   struct timespec now;
@@ -51,6 +55,17 @@ int count_threads(void) {
   struct stat task;
   if (stat("/proc/self/task", &task) != 0 || task.st_nlink < 3) return 0;
   return (int)task.st_nlink - 2;
+}
+
+/* The kernel's own count of ticks since boot, which a process's start time is given in. */
+static int64_t ticks_now(void) {
+#ifdef __linux__
+  struct timespec now;
+  if (ticks_per_second > 0 && clock_gettime(CLOCK_BOOTTIME, &now) == 0) {
+    return ((int64_t)now.tv_sec * 1000000000 + now.tv_nsec) / (1000000000 / ticks_per_second);
+  }
+#endif
+  return 0;
 }
 
 static int64_t read_start_ticks(void) {
@@ -200,18 +215,55 @@ static void open_stacks_file(int pid, int64_t start) {
   agent_box->stacks_fd = agent_stacks_fd;
 }
 
-static void before_fork(void) { threads_before_fork = count_threads(); }
+static void write_head(int pid, int64_t start) {
+  memcpy(agent_box->magic, BOX_MAGIC, sizeof agent_box->magic);
+  agent_box->version = BOX_VERSION;
+  agent_box->size = BOX_SIZE;
+  agent_box->pid = pid;
+  agent_box->start_ticks = start;
+  agent_box->parent_pid = getppid();
+  agent_box->started_ns = monotonic_ns();
+  agent_box->is_native = 1;
+}
+
+static void before_fork(void) {
+  threads_before_fork = count_threads();
+  ticks_before_fork = ticks_now();
+}
+
+/* A child is born between the two moments. Mostly that is one tick, and the look into /proc, which
+ * is dear in a new process, is not needed. */
+static int64_t start_ticks_of_child(void) {
+  int64_t now = ticks_now();
+  return now > 0 && now == ticks_before_fork ? now : read_start_ticks();
+}
+
+static void after_fork_in_parent(void) { is_python_forking = 0; }
+
+void files_python_forks(void) {
+  lent_boxes_prepare();
+  is_python_forking = 1;
+}
+
+/* Private memory, for a child that may be about to exec; or at once a box of its own. */
+static int has_memory_of_its_own(int pid) {
+  if (is_python_forking && lent_boxes_take(pid)) return 1;
+  return mmap(agent_box, BOX_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+              -1, 0) != MAP_FAILED;
+}
 
 static void after_fork_in_child(void) {
   struct box_head head;
+  int pid = (int)getpid();
   if (agent_box == NULL) return;
   head = *agent_box;
   agent_pid = 0;
   lent_boxes_after_fork();
-  if (crash_identity.st_ino != 0) inherited_crash = crash_identity;
-  memset(&crash_identity, 0, sizeof crash_identity);
-  if (mmap(agent_box, BOX_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
-           0) == MAP_FAILED) {
+  if (crash_identity.st_ino != 0) {
+    inherited_crash = crash_identity;
+    memset(&crash_identity, 0, sizeof crash_identity);
+  }
+  if (!has_memory_of_its_own(pid)) {
     /* The old mapping is still there and is the parent's. Nothing may be written any more, and
      * nothing here knows how to stop the stub; a kernel that refuses this call has no memory for
      * the child either. */
@@ -222,21 +274,18 @@ static void after_fork_in_child(void) {
   head.trouble = 0;
   head.thread_count = 1;
   head.generation++;
+  head.is_kept = 0;
   head.fork_parent_had_threads = threads_before_fork > 1;
   *agent_box = head;
   crash_after_fork();
-}
-
-static void write_head(int pid, int64_t start) {
-  memcpy(agent_box->magic, BOX_MAGIC, sizeof agent_box->magic);
-  agent_box->version = BOX_VERSION;
-  agent_box->size = BOX_SIZE;
-  agent_box->pid = pid;
-  agent_box->start_ticks = start;
-  agent_box->parent_pid = getppid();
-  agent_box->started_ns = monotonic_ns();
-  agent_box->thread_count = count_threads();
-  agent_box->is_native = 1;
+  if (lent_boxes_has_own()) {
+    write_head(pid, start_ticks_of_child());
+    first_page_write();
+    agent_pid = pid;
+  } else if (is_python_forking) {
+    files_open();
+  }
+  is_python_forking = 0;
 }
 
 /* For a process that will be there for a while: room for its crash on the disk beforehand. */
@@ -253,6 +302,7 @@ int files_open(void) {
   int64_t start;
   struct box_head head;
   const char *named = getenv("RERAIL_AGENT");
+  int has_forked = agent_box != NULL;
   if (agent_pid == pid) return 1;
   if (agent_box == NULL) {
     void *scratch;
@@ -268,8 +318,6 @@ int files_open(void) {
   head = *agent_box;
   if (file_limit_is_low()) {
     agent_box->trouble |= TROUBLE_FILE_LIMIT | TROUBLE_NO_BOX | TROUBLE_NO_CRASH_FILE;
-  } else if (lent_boxes_take(pid)) {
-    *agent_box = head;
   } else {
     if (map_box(pid, start)) {
       *agent_box = head;
@@ -280,10 +328,13 @@ int files_open(void) {
     open_stacks_file(pid, start);
   }
   write_head(pid, start);
+  agent_box->thread_count = count_threads();
+  if (has_forked) first_page_write();
   agent_pid = pid;
   if (!fork_handlers_registered) {
     fork_handlers_registered = 1;
-    pthread_atfork(before_fork, NULL, after_fork_in_child);
+    ticks_per_second = sysconf(_SC_CLK_TCK);
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
   }
   return 1;
 }

@@ -8,7 +8,8 @@
  *
  * The first KEPT_BOXES stay for good. The others are given back by children that end well and have
  * nothing to say, so that they suffice for any number. When none is free, a child makes files of
- * its own, as it does where the kernel cannot map a mapping twice.
+ * its own, as it does where the kernel cannot map a mapping twice. Handlers, signal masks and the
+ * alternate stack need nothing: fork hands them on.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -16,6 +17,7 @@
 #include "lent_boxes.h"
 
 #include "agent.h"
+#include "first_page.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +30,6 @@
 #define MOST_LENT 64
 #define KEPT_BOXES 32
 #define BOXES_HEAD 4096 /* a page; the boxes come behind it */
-#define FIRST_PAGE 4096 /* of a box: all that a child writes before a hook does */
 
 /* The stub's table (rerail_layout.py) says the same; a test compares them. */
 struct boxes_head {
@@ -43,14 +44,31 @@ struct boxes_head {
 static struct boxes_head *lent; /* NULL: none, or not yet */
 static int was_tried;
 static int own = -1;            /* which one is ours */
-static int is_kept;
 
 static char *box_at(int index) { return (char *)lent + BOXES_HEAD + (size_t)index * BOX_SIZE; }
+
+static int is_of_no_interest(const struct box_head *box) {
+  return box->crash_signal == 0 && box->trouble == 0 && !box->is_kept &&
+         first_page_says_nothing((const char *)box);
+}
+
+/* Who has said goodbye before os._exit writes nothing more, and did no more than that itself: what
+ * runs in a forked child is dearer than the same here. */
+static void take_back(void) {
+  for (int i = KEPT_BOXES; i < MOST_LENT; i++) {
+    const struct box_head *box = (const struct box_head *)box_at(i);
+    int32_t owner = atomic_load(&lent->owners[i]);
+    if (owner == 0) return; /* they are taken in order: nobody is behind this one, or soon not */
+    if (box->pid != owner || box->said_goodbye != GOODBYE_UNDERSCORE_EXIT) continue;
+    if (is_of_no_interest(box)) atomic_compare_exchange_strong(&lent->owners[i], &owner, 0);
+  }
+}
 
 void lent_boxes_prepare(void) {
   const size_t size = BOXES_HEAD + (size_t)MOST_LENT * BOX_SIZE;
   void *at = MAP_FAILED;
   int fd, error;
+  if (lent != NULL) take_back();
   if (was_tried || agent_box == NULL || agent_pid != (int)getpid()) return;
   was_tried = 1;
   if (agent_box->trouble & (TROUBLE_NO_BOX | TROUBLE_FILE_LIMIT)) return;
@@ -83,45 +101,44 @@ int lent_boxes_take(int pid) {
       atomic_store(&lent->owners[i], 0);
       return 0;
     }
-    memset(agent_box, 0, FIRST_PAGE);
+    memset(agent_box, 0, FIRST_PAGE_SIZE); /* more of it nobody used who gave it back */
     own = i;
     return 1;
   }
   return 0;
 }
 
+int lent_boxes_has_own(void) { return own >= 0; }
+
 void lent_boxes_after_fork(void) {
   own = -1;
-  is_kept = 0;
 }
 
-int lent_boxes_may_give_back(void) {
-  return own >= KEPT_BOXES && !is_kept && agent_pid == (int)getpid() &&
-         agent_box->crash_signal == 0 && agent_box->trouble == 0;
-}
-
-void lent_boxes_give_back(void) {
+int lent_boxes_give_back(void) {
   int mine = own;
-  if (!lent_boxes_may_give_back()) return;
+  if (mine < KEPT_BOXES || agent_pid != (int)getpid()) return 0;
+  if (!is_of_no_interest(agent_box)) return 0;
   own = -1;
-  memset(box_at(mine), 0, sizeof agent_box->magic); /* nobody's box is nobody's to read */
   /* What is still written from here on must not be in the next child's. */
   if (mmap(agent_box, BOX_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
            0) == MAP_FAILED) {
-    return; /* it stays taken */
+    return 1; /* it stays taken; what it says is true */
   }
   atomic_store(&lent->owners[mine], 0);
+  return 1;
 }
 
-void lent_boxes_keep(void) { is_kept = 1; }
+void lent_boxes_keep(void) {
+  if (own >= 0) agent_box->is_kept = 1;
+}
 
 #else
 
 void lent_boxes_prepare(void) {}
 int lent_boxes_take(int pid) { (void)pid; return 0; }
+int lent_boxes_has_own(void) { return 0; }
 void lent_boxes_after_fork(void) {}
-int lent_boxes_may_give_back(void) { return 0; }
-void lent_boxes_give_back(void) {}
+int lent_boxes_give_back(void) { return 0; }
 void lent_boxes_keep(void) {}
 
 #endif

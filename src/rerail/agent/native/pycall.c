@@ -338,7 +338,18 @@ static object *note_loss(object *self, object *loss) {
   return python.none;
 }
 
-/* 0: step_begins(), 1: step_ended(), 2: note_loss(float), as functions of the interpreter. */
+/* In the child nothing of Python's is called: every object that is touched there is a page that the
+ * kernel has to copy. */
+static object *fork_begins(object *self, object *nothing) {
+  (void)self;
+  (void)nothing;
+  files_python_forks();
+  python.incref(python.none);
+  return python.none;
+}
+
+/* 0: step_begins(), 1: step_ended(), 2: note_loss(float), 3: fork_begins(), as functions of the
+ * interpreter. */
 RERAIL_EXPORT void *rerail_function(int which) {
   if (!is_python_found()) return NULL;
   switch (which) {
@@ -349,6 +360,9 @@ RERAIL_EXPORT void *rerail_function(int which) {
       return new_function("step_ended", NULL, (void *)step_ended, METHOD_TAKES_NOTHING, NULL, NULL);
     case 2:
       return new_function("note_loss", NULL, (void *)note_loss, METHOD_TAKES_ONE, NULL, NULL);
+    case 3:
+      return new_function("fork_begins", NULL, (void *)fork_begins, METHOD_TAKES_NOTHING, NULL,
+                          NULL);
     default:
       return NULL;
   }

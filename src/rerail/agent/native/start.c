@@ -50,7 +50,7 @@ static void choose_signals(void) {
   agent_deadline_signal = free_signals[DEADLINE];
 }
 
-/* The box's address, or 0: no folder, no memory. Call again after fork in the child. */
+/* The box's address, or 0: no folder, no memory. Again in a forked child of Python's. */
 RERAIL_EXPORT void *rerail_start(void) {
   int is_first = agent_box == NULL;
   if (!files_open()) return NULL;
@@ -66,16 +66,12 @@ RERAIL_EXPORT int rerail_free_signal(int which) {
 }
 RERAIL_EXPORT void rerail_thread_enter(void) { thread_give_stack(); }
 
-RERAIL_EXPORT void rerail_before_fork(void) { lent_boxes_prepare(); }
 RERAIL_EXPORT void rerail_complete_files(void) { files_complete(); }
-RERAIL_EXPORT void rerail_give_box_back(void) { lent_boxes_give_back(); }
 
-/* 1: the box is of no use any more if it says nothing of interest; then it may be given back. */
-RERAIL_EXPORT int rerail_goodbye(int how) {
-  if (agent_box == NULL || agent_pid != (int)getpid()) return 0;
-  agent_box->thread_count = count_threads();
+RERAIL_EXPORT void rerail_goodbye(int how) {
+  if (agent_box == NULL || agent_pid != (int)getpid()) return;
   agent_box->said_goodbye = how;
-  return lent_boxes_may_give_back();
+  if (!lent_boxes_give_back()) agent_box->thread_count = count_threads();
 }
 
 __attribute__((destructor)) static void say_goodbye_at_exit(void) {
@@ -184,6 +180,6 @@ RERAIL_EXPORT const char *const *rerail_head_layout(void) {
       FIELD(parent_pid), FIELD(started_ns), FIELD(said_goodbye), FIELD(handler_installed),
       FIELD(crash_signal), FIELD(stacks_signal), FIELD(python_signal),
       FIELD(fork_parent_had_threads), FIELD(generation), FIELD(thread_count), FIELD(trouble),
-      FIELD(is_native), FIELD(stacks_fd), NULL};
+      FIELD(is_native), FIELD(stacks_fd), FIELD(is_kept), NULL};
   return fields;
 }

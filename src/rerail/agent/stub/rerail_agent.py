@@ -25,6 +25,7 @@ def start(folder):
     if not _open_box(folder):
         return
     _say_who()
+    native.remember_first_page()
     if native.library is None:
         box.note("the native library could not be loaded: no crash capture in this process")
     for step in (_register_stacks, _keep_place, _watch_the_end, _watch_imports):
@@ -32,7 +33,10 @@ def start(folder):
             step(folder)
         except Exception as error:
             box.note_failure(step.__name__.strip("_"), error)
-    os.register_at_fork(before=_before_fork, after_in_child=_after_fork)
+    if native.library is None:
+        os.register_at_fork(after_in_child=_after_fork)
+    else:
+        os.register_at_fork(before=native.fork_function())
 
 
 def _open_box(folder):
@@ -209,10 +213,7 @@ def _watch_the_end(folder):
     else:
         sys.excepthook = native.wrap(sys.excepthook, before=excepthook)
 
-    def underscore_exit(args, kwargs):
-        say_goodbye(GOODBYE_UNDERSCORE_EXIT)
-
-    os._exit = native.wrap(os._exit, before=underscore_exit)
+    os._exit = native.wrap(os._exit, goodbye=GOODBYE_UNDERSCORE_EXIT)
     sys.modules["posix"]._exit = os._exit  # where a pickle of it looks
     atexit.register(_at_exit)
 
@@ -232,8 +233,7 @@ def _at_exit():
 
 def say_goodbye(how):
     if native.library is not None:
-        if native.library.rerail_goodbye(how) and box.says_nothing():
-            native.library.rerail_give_box_back()
+        native.library.rerail_goodbye(how)
     else:
         box.numbers[layout.HEAD["said_goodbye"] // 8] = how
 
@@ -244,17 +244,9 @@ def _watch_imports(folder):
     rerail_imports.watch(folder)
 
 
-def _before_fork():
-    if native.library is not None:
-        native.library.rerail_before_fork()
-
-
 def _after_fork():
+    """Without the library."""
     try:
-        if native.library is not None:
-            if native.library.rerail_start():
-                _say_who()
-            return
         had = box.numbers
         if _open_box_without_library():
             _say_who()

@@ -11,12 +11,8 @@ numbers = None  # memoryview of int64; None until `use` was called
 floats = None  # the same memory as doubles
 octets = None
 _owner = None  # keeps a mapping alive
-_nothing = None  # what all that hooks count looks like before any of them has written
 
 WORD = layout.WORD
-# Whatever a hook writes, it writes a number or a text in one of these places too.
-_COUNTED = slice(WORD["optimizer_steps"] * 8, layout.TEXT["python_version"][0])
-_TOLD = slice(layout.TEXT["progress_text"][0], layout.AREA["history"])
 
 
 def use(owner, view):
@@ -30,7 +26,6 @@ def use(owner, view):
 
 def clear():
     """A process that has just begun to be one: nothing known yet. Its box is all zeros so far."""
-    global _nothing
     for name in (
         "rank",
         "world_size",
@@ -41,12 +36,6 @@ def clear():
     ):
         numbers[WORD[name]] = layout.UNKNOWN
     floats[WORD["loss"]] = float("nan")
-    _nothing = bytes(octets[_COUNTED])
-
-
-def says_nothing():
-    """Whether no hook has written anything since `clear`."""
-    return bytes(octets[_COUNTED]) == _nothing and not bytes(octets[_TOLD]).strip(b"\0")
 
 
 def put_text_at(offset, capacity, text):

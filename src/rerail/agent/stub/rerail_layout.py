@@ -32,6 +32,7 @@ HEAD = {
     "trouble": 112,
     "is_native": 120,
     "stacks_fd": 128,
+    "is_kept": 136,
 }
 HEAD_SIZE = 256
 

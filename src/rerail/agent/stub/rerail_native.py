@@ -57,6 +57,24 @@ def step_functions():
     return _function(0), _function(1), _function(2)
 
 
+def remember_first_page():
+    """For the boxes of forked children, which begin with the same words as this one so far."""
+    if library is None:
+        return
+    import struct
+
+    places = [layout.WORD["rank"] * 8, layout.WORD["world_size"] * 8]
+    # Whatever a hook writes, it writes a number or a text in one of these two places too.
+    places += [layout.WORD["optimizer_steps"] * 8, layout.TEXT["python_version"][0]]
+    places += [layout.TEXT["progress_text"][0], layout.AREA["history"]]
+    library.rerail_remember_first_page(struct.pack("=6q", *places))
+
+
+def fork_function():
+    """What to call before a fork; the forked child sees to itself, without Python code."""
+    return _function(3)
+
+
 def hide_hooks_from(set_frame_callback):
     """Torch's compiler looks into every frame; `set_frame_callback` puts it away for a moment."""
     if _hide_hooks_from is not None:
@@ -65,6 +83,7 @@ def hide_hooks_from(set_frame_callback):
 
 # What a wrapped call writes without any Python code: see struct call_plan in counting.h.
 NOTHING = -1
+NEVER = (1 << 63) - 1
 
 
 def wrap(
@@ -77,11 +96,13 @@ def wrap(
     counts=NOTHING,
     progresses=False,
     pause_ns=0,
+    goodbye=NOTHING,
 ):
     """A callable like `wrapped` that calls before(args, kwargs) and after(args, kwargs, result).
 
     kwargs is None when there are none; result is Ellipsis when `wrapped` raised. The phases and
-    the counted word are written at every call; the hooks at most once in `pause_ns`.
+    the counted word are written at every call; the hooks at most once in `pause_ns`. `goodbye` is
+    written instead of a phase, for a function that ends the process.
     """
     name = getattr(wrapped, "__name__", "function")
 
@@ -99,6 +120,8 @@ def wrap(
         pause_ns,
         0,
     )
+    if goodbye != NOTHING:
+        plan = (layout.HEAD["said_goodbye"] // 8, goodbye, *plan[2:6], NEVER, 0)
     if _make is None:
         return _wrap_in_python(parts, plan)
     import struct
