@@ -21,7 +21,7 @@ def start(home: Path, *command: str, **settings: Any) -> subprocess.Popen[bytes]
         rerail_run(home, *command),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        process_group=0,
+        preexec_fn=os.setpgrp,  # process_group came with Python 3.11
         bufsize=0,
         **settings,
     )
