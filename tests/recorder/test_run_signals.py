@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from run_driver import DEADLINE_SECONDS, PROGRAMS, Finished, read_line, rerail_run, wait_until
