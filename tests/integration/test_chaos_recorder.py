@@ -129,7 +129,7 @@ def test_the_whole_group_killed_is_still_recorded(tmp_path: Path) -> None:
         rerail_run(tmp_path, *NUMBERS, "10", "0"),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        process_group=0,
+        preexec_fn=os.setpgrp,  # process_group came with Python 3.11
         bufsize=0,
     )
     assert read_line(started) == b"up\n"

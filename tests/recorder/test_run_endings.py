@@ -16,7 +16,8 @@ from rerail.store import RunFolder
 FATAL = [
     *("SIGABRT", "SIGALRM", "SIGBUS", "SIGFPE", "SIGHUP", "SIGILL", "SIGINT", "SIGKILL"),
     *("SIGPIPE", "SIGPROF", "SIGQUIT", "SIGSEGV", "SIGSYS", "SIGTERM", "SIGTRAP", "SIGUSR1"),
-    *("SIGUSR2", "SIGVTALRM", "SIGXCPU", "SIGXFSZ", "SIGIO", "SIGPWR", "SIGSTKFLT"),
+    *("SIGUSR2", "SIGVTALRM", "SIGXCPU", "SIGXFSZ", "SIGIO", "SIGPWR"),
+    *(["SIGSTKFLT"] if hasattr(signal, "SIGSTKFLT") else []),  # has a name since Python 3.11
 ]
 
 

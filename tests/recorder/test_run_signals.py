@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,20 @@ from run_driver import DEADLINE_SECONDS, PROGRAMS, Finished, read_line, rerail_r
 COUNTER = [sys.executable, str(PROGRAMS / "run_count_signals.py")]
 
 
-def start(home: Path, *command: str, **settings: Any) -> subprocess.Popen[bytes]:
+def start(home: Path, *command: str, ignored: Sequence[int] = ()) -> subprocess.Popen[bytes]:
     """In a process group of its own, as a shell would start it."""
+
+    def prepare() -> None:
+        os.setpgrp()  # subprocess can do so itself since Python 3.11
+        for number in ignored:
+            signal.signal(number, signal.SIG_IGN)
+
     started = subprocess.Popen(
         rerail_run(home, *command),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        process_group=0,
+        preexec_fn=prepare,
         bufsize=0,
-        **settings,
     )
     assert read_line(started) == b"up\n"
     return started
@@ -92,10 +98,7 @@ def test_a_command_that_ends_of_a_forwarded_signal(tmp_path: Path) -> None:
 
 def test_an_ignored_hang_up_stays_ignored(tmp_path: Path) -> None:
     """nohup rerail run … is as good as rerail run -- nohup …"""
-    started = start(
-        tmp_path,
-        *("sh", "-c", "echo up; read line; exit 6"),
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
-    )
+    script = "echo up; read line; exit 6"
+    started = start(tmp_path, "sh", "-c", script, ignored=[signal.SIGHUP])
     started.send_signal(signal.SIGHUP)
     assert finish(started, tmp_path).status == 6
