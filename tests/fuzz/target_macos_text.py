@@ -45,7 +45,9 @@ def make(rng: random.Random, folder: Path) -> str:
     body = mutate_json(rng, body) if rng.random() < 0.9 else body
     head = mutate_json(rng, json.dumps(_METADATA)) if rng.random() < 0.2 else json.dumps(_METADATA)
     text = f"{head}\n{body}" if rng.random() < 0.9 else body
-    return text if rng.random() < 0.8 else mutate_bytes(rng, text.encode()).decode("utf-8", "replace")
+    return (
+        text if rng.random() < 0.8 else mutate_bytes(rng, text.encode()).decode("utf-8", "replace")
+    )
 
 
 def check(text: str, bars: Bars) -> None:

@@ -31,7 +31,9 @@ def _journal() -> str:
     lines = [_event("study-started", cells=len(_CELLS))]
     usage = {"peak_rss_bytes": 1e9, "cpu_seconds": 3.5, "disk_bytes": 10}
     for number, cell in enumerate(_CELLS):
-        lines.append(_event("cell-started", cell=cell, attempt=1, label="x", key="k", changes=["a"]))
+        lines.append(
+            _event("cell-started", cell=cell, attempt=1, label="x", key="k", changes=["a"])
+        )
         lines.append(
             _event(
                 "cell-ended", cell=cell, verdict="died" if number % 2 else "ok", run="r", summary="s",

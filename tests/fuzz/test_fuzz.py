@@ -51,12 +51,12 @@ def test_a_wrong_status_is_a_finding() -> None:
         Bars().command("show", "no-such-run", statuses=(0, 1))
 
 
-BROKEN = '''
+BROKEN = """
 from fuzz_runner import Target
 def make(rng, folder): return rng.random()
 def check(made, bars): bars.call({body})
 TARGET = Target(make, check, cases=2)
-'''
+"""
 
 
 @pytest.mark.parametrize(

@@ -29,9 +29,7 @@ from rerail.store.regular_files import (
 
 RECORDING = Path(__file__).parent.parent / "recordings" / "schema-1" / "segfault"
 RUN, OTHER = "20260101-000000-aaaa", "20260101-000001-bbbb"
-FILES = sorted(
-    str(path.relative_to(RECORDING)) for path in RECORDING.rglob("*") if path.is_file()
-)
+FILES = sorted(str(path.relative_to(RECORDING)) for path in RECORDING.rglob("*") if path.is_file())
 COMMANDS = (["runs"], ["show", RUN], ["explain", RUN], ["report", RUN, "-o", "r.html"],
             ["pack", RUN, "-o", "p.zip"])  # fmt: skip
 
@@ -175,7 +173,9 @@ def test_a_sparse_terabyte_is_not_read(home: Path, name: str) -> None:
         assert any(what == name for what, _ in RunFolder(home / "runs" / RUN).left_out())
 
 
-@pytest.mark.parametrize("line", [b"[" * 300_000, b'{"t":1,"kind":"' + b"x" * (30 << 20), b"9" * 5000])
+@pytest.mark.parametrize(
+    "line", [b"[" * 300_000, b'{"t":1,"kind":"' + b"x" * (30 << 20), b"9" * 5000]
+)
 @pytest.mark.parametrize("name", ["events.jsonl", "run.json", "stalls.jsonl", "after.json"])
 def test_what_no_parser_should_be_given_is_refused(home: Path, name: str, line: bytes) -> None:
     with (home / "runs" / RUN / name).open("ab") as file:
@@ -296,7 +296,9 @@ def test_a_name_that_no_file_system_takes_is_an_unknown_run(home: Path) -> None:
 
 
 def test_a_pipe_that_the_user_named_is_read(tmp_path: Path) -> None:
-    script = f"{sys.executable} -m rerail explain --json <(echo 'RuntimeError: CUDA out of memory.')"
+    script = (
+        f"{sys.executable} -m rerail explain --json <(echo 'RuntimeError: CUDA out of memory.')"
+    )
     done = subprocess.run(
         ["bash", "-c", script], capture_output=True, text=True, cwd=tmp_path, timeout=120
     )
