@@ -5,7 +5,6 @@ In: names of runs, or an age. Out: their folders are gone, nothing else is touch
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from collections.abc import Sequence
@@ -17,10 +16,11 @@ from rerail.cli._options import home_option, json_option, store_to_read
 from rerail.cli._printing import print_json
 from rerail.errors import RerailError, UnknownRun, UsageError
 from rerail.evidence.run_words import bytes_in_words, counted
+from rerail.patterns import linear
 from rerail.store import Store
 from rerail.store.sizes import folder_bytes
 
-_AGE = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)")
+_AGE = linear(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)")
 _SECONDS = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 

@@ -15,11 +15,12 @@ from typing import Literal
 
 from rerail.errors import UsageError
 from rerail.investigation.catalogue_of_changes import OWN_CHANGES, OwnChange
+from rerail.patterns import linear
 
 ChangeKind = Literal["option", "setting", "environment", "own"]
 
-_ENVIRONMENT = re.compile(r"([A-Z_][A-Z0-9_]*)=(.*)", re.DOTALL)
-_SETTING = re.compile(r"([+~]{0,2}[A-Za-z_][\w./@-]*)=(.*)", re.DOTALL)
+_ENVIRONMENT = linear(r"([A-Z_][A-Z0-9_]*)=(.*)", re.DOTALL)
+_SETTING = linear(r"([+~]{0,2}[A-Za-z_][\w./@-]*)=(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from rerail.patterns import linear
+
 _SHELLS = {"sh", "bash", "dash", "zsh", "ksh"}
 _WITH_VALUE = {"-X", "-W", "--check-hash-based-pycs"}  # options of the interpreter that take one
-_STEPS = re.compile(
+_STEPS = linear(
     r"--?(?:(?:max|num|n|train|total)[-_])*(?:steps?|iters?|iterations|batches|epochs?)"
 )
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import ast
 import json
 import math
-import re
 import subprocess
 import zipfile
 from collections.abc import Sequence
@@ -22,13 +21,14 @@ from typing import IO, Any
 
 from rerail.errors import UnreadableInput
 from rerail.evidence.run_words import bytes_in_words
+from rerail.patterns import linear
 from rerail.preflight.finding import Finding, Level
 
 _MAGIC = b"\x93NUMPY"
 _MOST_HEADER_BYTES = 1 << 20
 _SHARE_OF_FREE = 0.6
-_ITEM = re.compile(r"[<>|=]?([a-zA-Z])(\d*)(?:\[\w+\])?")
-_OBJECT = re.compile(r"(?:^|')\|O\d*(?:$|')")  # alone, or as the type of a field
+_ITEM = linear(r"[<>|=]?([a-zA-Z])(\d*)(?:\[\w+\])?")
+_OBJECT = linear(r"(?:^|')\|O\d*(?:$|')")  # alone, or as the type of a field
 
 # What a program does, and how its memory grew: [private bytes, bytes of the mapped file].
 _PROBE = """

@@ -9,18 +9,18 @@ docs/design/what-would-be-loaded.md says what this leaves out.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rerail.patterns import linear
 from rerail.preflight import mach_o
 from rerail.preflight.distributions import NATIVE, Distribution
 from rerail.preflight.linked_elf import Links, NotElf, read_links
 
-_EXTENSION = re.compile(r"\.(?:cpython-\d+[\w-]*|abi3|pypy\d+[\w-]*)\.so$")
+_EXTENSION = linear(r"\.(?:cpython-\d+[\w-]*|abi3|pypy\d+[\w-]*)\.so$")
 _TRUSTED = ("/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib")
-_VERSIONED = re.compile(r"\.cpython-(\d)(\d+)t?-")
+_VERSIONED = linear(r"\.cpython-(\d)(\d+)t?-")
 _MOST_FILES = 8000
 
 

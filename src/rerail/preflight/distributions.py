@@ -14,8 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-NATIVE = re.compile(r"\.(?:so(?:\.[\w.]+)?|dylib)$")
-_REQUIREMENT = re.compile(r"^([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*([^;]*?)\s*(?:;(.*))?$")
+from rerail.patterns import linear
+
+NATIVE = linear(r"\.(?:so(?:\.[\w.]+)?|dylib)$")
+_REQUIREMENT = linear(r"^([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*([^;]*?)\s*(?:;(.*))?$")
 _HEADER_BYTES = 256 << 10
 _RECORD_BYTES = 16 << 20
 

@@ -16,10 +16,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_ROLLUP = re.compile(r"^(Rss|Pss_Anon|Pss_Shmem|Private_Dirty):\s+(\d+) kB$", re.MULTILINE)
-_RSS_FILE = re.compile(r"^RssFile:\s+(\d+) kB$", re.MULTILINE)
-_HEAD = re.compile(r"^[0-9a-f]+-([0-9a-f]+) (....) \S+ \S+ \d+\s*(.*)$")
-_LIBRARY = re.compile(r"\.so(\.[\w.]+)?$|/(lib)?python[\d.]*$|\.pyc$|/locale-archive$|/gconv")
+from rerail.patterns import linear
+
+_ROLLUP = linear(r"^(Rss|Pss_Anon|Pss_Shmem|Private_Dirty):\s+(\d+) kB$", re.MULTILINE)
+_RSS_FILE = linear(r"^RssFile:\s+(\d+) kB$", re.MULTILINE)
+_HEAD = linear(r"^[0-9a-f]+-([0-9a-f]+) (....) \S+ \S+ \d+\s*(.*)$")
+_LIBRARY = linear(r"\.so(\.[\w.]+)?$|/(lib)?python[\d.]*$|\.pyc$|/locale-archive$|/gconv")
 
 
 @dataclass(frozen=True)

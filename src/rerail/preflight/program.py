@@ -14,9 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_PYTHON = re.compile(r"^(?:python|pypy)[\d.]*t?$")
-_LIBRARY = re.compile(r"\.(?:so(?:\.[\d.]+)?|dylib)$")
-_WORKER_OPTION = re.compile(r"^--?(?:num[-_])?(?:data[-_]?loader[-_])?(?:num[-_])?workers?$|^-j$")
+from rerail.patterns import linear
+
+_PYTHON = linear(r"^(?:python|pypy)[\d.]*t?$")
+_LIBRARY = linear(r"\.(?:so(?:\.[\d.]+)?|dylib)$")
+_WORKER_OPTION = linear(r"^--?(?:num[-_])?(?:data[-_]?loader[-_])?(?:num[-_])?workers?$|^-j$")
 _CATCH_IMPORTS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 _START_METHODS = {"fork", "spawn", "forkserver"}
 _MOST_FILES = 300

@@ -7,19 +7,19 @@ free space; a file system that does not answer within a second is itself a findi
 from __future__ import annotations
 
 import os
-import re
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 
 from rerail.evidence.run_words import bytes_in_words
+from rerail.patterns import linear
 from rerail.preflight.finding import Finding
 from rerail.preflight.target import Target
 
 _LITTLE_BYTES = 1 << 30
 _NONE_BYTES = 16 << 20
 _PATIENCE_SECONDS = 1.0
-_NETWORK = re.compile(
+_NETWORK = linear(
     r"nfs|cifs|smb|lustre|gpfs|beegfs|ceph|glusterfs|9p|afs|fuse\.(?:sshfs|s3fs|gcsfuse|rclone|goofys)"
 )
 _MOST_PATHS = 16

@@ -16,17 +16,18 @@ import time
 from pathlib import Path
 
 from rerail.agent.stub import rerail_layout as layout
+from rerail.patterns import linear
 from rerail.recorder.procfs import read_start_ticks
 from rerail.recorder.waits import Waiting
 from rerail.records import PythonFrame, ThreadStack
 from rerail.store.blackbox import read_head
 from rerail.store.regular_files import open_regular
 
-_THREAD = re.compile(
+_THREAD = linear(
     r"(?P<current>Current thread|Thread) 0x(?P<id>[0-9a-f]{1,16})(?: \[(?P<name>.*)\])?"
     r" \(most recent call first\):"
 )
-_FRAME = re.compile(r'  File "(?P<file>.*)", line (?P<line>\d{1,10}|\?\?\?) in (?P<name>.*)$')
+_FRAME = linear(r'  File "(?P<file>.*)", line (?P<line>\d{1,10}|\?\?\?) in (?P<name>.*)$')
 _LONGEST_STACK_BYTES = 64 << 20
 _MOST_TEXT_BYTES = 1 << 20
 # By the file of the answer: two forked children may answer into the same one.

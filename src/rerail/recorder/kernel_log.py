@@ -12,12 +12,14 @@ import re
 import time
 from dataclasses import dataclass, replace
 
+from rerail.patterns import linear
+
 MOST_LINES = 400
 MOST_BYTES_READ = 16 << 20
 
 # What a dead training run is told from. The table of every task that the kernel prints before
 # an OOM kill is left out, it can be a thousand lines and names bystanders; so is its own stack.
-_RELEVANT = re.compile(
+_RELEVANT = linear(
     r"oom|out of memory|killed process|memory: usage|memory\+swap: usage|memory cgroup stats"
     r"|segfault|general protection|traps:|trap |invalid opcode|divide error|bad page"
     r"|xid|nvrm|nvlink|nvidia|amdgpu|\bmce\b|machine check|hardware error|edac"
@@ -26,9 +28,7 @@ _RELEVANT = re.compile(
     r"|cgroup: fork rejected|thermal|sigbus|core dump|page allocation failure",
     re.IGNORECASE,
 )
-_TABLE_OR_STACK = re.compile(
-    r"^\[\s*(?:pid|\d+)\s*\]\s+(?:uid|\d+)\s|^\s*\??\s*\S+\+0x[0-9a-f]+/0x"
-)
+_TABLE_OR_STACK = linear(r"^\[\s*(?:pid|\d+)\s*\]\s+(?:uid|\d+)\s|^\s*\??\s*\S+\+0x[0-9a-f]+/0x")
 
 
 def is_relevant(line: str) -> bool:
@@ -67,10 +67,10 @@ class OomKill:
     fail_count: int | None = None
 
 
-_KILL = re.compile(r"oom-kill:constraint=(?P<constraint>\w+)")
-_PID = re.compile(r"\d{1,10}")
-_KILLED = re.compile(r"Killed process (?P<pid>\d{1,10}) \((?P<name>.{0,64}?)\)")
-_LIMIT = re.compile(
+_KILL = linear(r"oom-kill:constraint=(?P<constraint>\w+)")
+_PID = linear(r"\d{1,10}")
+_KILLED = linear(r"Killed process (?P<pid>\d{1,10}) \((?P<name>.{0,64}?)\)")
+_LIMIT = linear(
     r"\bmemory(?:\+swap)?: usage \d{1,20}kB, limit (?P<limit>\d{1,20})kB,"
     r" failcnt (?P<fails>\d{1,20})"
 )

@@ -10,11 +10,11 @@ Apple's documentation of the formats.
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from pathlib import Path
 from typing import Any
 
+from rerail.patterns import linear
 from rerail.store.codec import DecodeError, loads
 from rerail.store.plausible import is_count, is_pid, is_text, tidy
 from rerail.store.regular_files import FileTooLarge, NotARegularFile, read_regular
@@ -36,11 +36,11 @@ JETSAM_BUG_TYPE = "298"
 #   memorystatus: killing_top_process pid 71 [python3.11] jetsam_reason->osr_code: 4
 #   memorystatus: killing largest compressed process python3.11 [71] 198602 MB
 #   low swap: killing largest compressed process with pid 71 (python3.11) and size 91234 MB
-_JETSAM_LINE = re.compile(
+_JETSAM_LINE = linear(
     r"memorystatus: kill\w*_process\w* pid (?P<pid>\d{1,10}) \[(?P<name>[^\]]{0,255})\]"
     r"(?: \((?P<reason>[\w-]{1,64})[^)]{0,255}\))?(?:.*?osr_code: (?P<code>\d{1,9}))?(?: (?P<kib>\d{1,18})KB)?"
 )
-_COMPRESSED_LINE = re.compile(
+_COMPRESSED_LINE = linear(
     r"killing largest compressed process (?:with pid (?P<pid>\d{1,10}) \((?P<name>[^)]{0,255})\) and size"
     r"|(?P<name2>.{0,255}?) \[(?P<pid2>\d{1,10})\]) (?P<mib>\d{1,15}) ?MB"
 )

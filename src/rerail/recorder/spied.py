@@ -9,17 +9,17 @@ stopping them, because stopping them one by one takes seconds, at the price of n
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+from rerail.patterns import linear
 from rerail.records import NativeFrame, PythonFrame, ThreadStack
 
 MOST_THREADS_TO_STOP = 64
-_ADDRESS = re.compile(r"0x([0-9a-f]+)$")
+_ADDRESS = linear(r"0x([0-9a-f]+)$")
 
 
 def find_program(name: str) -> str | None:
@@ -114,8 +114,8 @@ def _sort_in(frame: dict[str, Any], native: list[NativeFrame], python: list[Pyth
         python.append(PythonFrame(file, _number(frame.get("line")), name))
 
 
-_PYSTACK_THREAD = re.compile(r"Traceback for thread (\d+)(?: \(([^)]*)\))?.*:$")
-_PYSTACK_FRAME = re.compile(
+_PYSTACK_THREAD = linear(r"Traceback for thread (\d+)(?: \(([^)]*)\))?.*:$")
+_PYSTACK_FRAME = linear(
     r"\s+\((?P<kind>Python|C)\) File \"(?P<file>.*?)\", line (?P<line>\d+),? in (?P<name>.*?)"
     r"(?: \((?P<library>[^()]*)\))?$"
 )

@@ -7,7 +7,6 @@ it; `rerail show --json` prints it.
 
 from __future__ import annotations
 
-import re
 import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from rerail.errors import UnreadableInput
+from rerail.patterns import linear
 from rerail.records import BlackBox, Event, ProcessRecord, RunInfo, VitalsRow
 from rerail.report.live_memory import Memory, memory_of
 from rerail.report.live_progress import Loss, Progress, loss_of, progress_of
@@ -26,7 +26,7 @@ T = TypeVar("T")
 VITALS_BYTES = 1 << 20  # the last quarter of an hour, about
 OUTPUT_LINES = 40
 
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_ANSI = linear(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _INTERESTING = {"main": 0, "rank": 1, "launcher": 2, "loader-worker": 3}
 
 

@@ -8,23 +8,23 @@ on the screen, its own count and estimate are taken, since it knows its total.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
+from rerail.patterns import linear
 from rerail.records import BlackBox, StepPoint
 
 RATE_SECONDS = 60.0
 _FLAT = 0.01  # a change of the mean loss below this share is none
 
 # tqdm: " 42%|####  | 472/1122 [02:10<03:00,  3.61it/s]"; "?" where it does not know yet.
-_BAR = re.compile(
+_BAR = linear(
     r"(?P<done>\d+)/(?P<total>\d+) \[(?:\d+:)?\d+:\d\d<(?P<left>(?:\d+:)?\d+:\d\d|\?)"
     r"(?:, +(?P<rate>[\d.]+)(?P<unit>[^\s/]*/s|s/[^\s,\]]+))?"
 )
-_COUNT = re.compile(r"(\d+)\s*/\s*(\d+)")
+_COUNT = linear(r"(\d+)\s*/\s*(\d+)")
 
 
 @dataclass(frozen=True)

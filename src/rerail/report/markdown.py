@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from rerail.os_text import shown, shown_value
+from rerail.patterns import linear
 from rerail.report.document import (
     Block,
     CauseView,
@@ -23,7 +24,7 @@ from rerail.report.document import (
 )
 from rerail.report.numbers import chart_table
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]|~#])")
+_SPECIAL = linear(r"([\\`*_{}\[\]|~#])")
 # What begins a block when it stands first on a line.
 _LEADING = re.compile(r"^(\d*)([-+=](?=\s|[-+=]|$)|(?<=\d)[.)](?=\s|$))")
 # `in <module>` of a traceback stays as it is; these would run, load or cover something.

@@ -6,9 +6,9 @@ lines, each so long; a progress bar shows its last state, colours are dropped.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from rerail.patterns import linear
 from rerail.report.document import Block, Listing, ListingLine, Paragraph, Section
 from rerail.store import OutputLine, OutputReader
 
@@ -16,8 +16,8 @@ _LAST_LINES = 150
 _AROUND = 4
 _MOST_PLACES = 12
 LONGEST_LINE = 600
-_ESCAPES = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_ESCAPES = linear(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_CONTROL = linear(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def output_section(output: OutputReader, cited: Sequence[int]) -> Section | None:

@@ -5,18 +5,18 @@ In: a recorded run. Out: a section for crashes and one for stalls, each absent w
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from rerail.evidence.run_crashes import faulting_frame, read_crashes
 from rerail.evidence.run_material import RecordedRun
 from rerail.evidence.run_stalls import read_stalls
 from rerail.evidence.run_words import file_name
+from rerail.patterns import linear
 from rerail.records import Crash, NativeFrame, ThreadStack
 from rerail.report.document import Block, Listing, ListingLine, Paragraph, Section
 
 _MOST_FRAMES = 60
-_INSTALLED = re.compile(r".*/(?:(?:site|dist)-packages|lib/python[\d.]+)/")
+_INSTALLED = linear(r".*/(?:(?:site|dist)-packages|lib/python[\d.]+)/")
 _MOST_THREADS = 24
 _MOST_CRASHES = 8
 _MOST_STUCK = 12

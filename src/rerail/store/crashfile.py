@@ -18,6 +18,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rerail.patterns import linear
 from rerail.records import (
     Crash,
     FaultMapping,
@@ -33,13 +34,13 @@ from rerail.store.regular_files import open_regular
 ECHO_NS = 10_000_000_000
 
 _AGENT_LIBRARY = "/rerail/agent/native.abi3.so"
-_MAP_LINE = re.compile(
+_MAP_LINE = linear(
     r"([0-9a-f]{1,16})-([0-9a-f]{1,16}) (\S{4}) ([0-9a-f]{1,16}) [0-9a-f]+:[0-9a-f]+ \d+\s*(.*)"
 )
-_PYTHON_THREAD = re.compile(
+_PYTHON_THREAD = linear(
     r"Stack \(most recent|Current thread 0x|Thread 0x(?P<other>[0-9a-f]{1,16})(?: \[(?P<name>.*)\])?"
 )
-_PYTHON_FRAME = re.compile(r'  File "(.*)", line (\d{1,10}|\?\?\?) in (.*)')
+_PYTHON_FRAME = linear(r'  File "(.*)", line (\d{1,10}|\?\?\?) in (.*)')
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,12 @@ import re
 from pathlib import Path
 
 from rerail.errors import UsageError
+from rerail.patterns import linear
 from rerail.store.regular_files import is_own_folder
 
 DEFAULT_LIMIT_BYTES = 5 * 1024**3
 
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", re.IGNORECASE)
+_SIZE = linear(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", re.IGNORECASE)
 _FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 
 

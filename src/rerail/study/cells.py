@@ -14,14 +14,15 @@ import math
 import re
 from collections.abc import Iterator
 
+from rerail.patterns import linear
 from rerail.study.fields import WrongStudyFile
 from rerail.study.model import Cell, ExplicitCell, Study, Value
 
 LONGEST_NAME = 120
 MOST_CELLS = 20_000  # at a minute each, two weeks
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|(?<!\$)\{([A-Za-z_-][\w.-]*)\}")
-_UNSAFE = re.compile(r"[^A-Za-z0-9._=+-]+")
-_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+_UNSAFE = linear(r"[^A-Za-z0-9._=+-]+")
+_VARIABLE = linear(r"[A-Z_][A-Z0-9_]*")
 
 
 def expand(study: Study) -> list[Cell]:

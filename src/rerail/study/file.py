@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from rerail.errors import UnreadableInput
+from rerail.patterns import linear
 from rerail.store.regular_files import read_regular
 from rerail.study.cells import expand, placeholders
 from rerail.study.fields import Table, WrongStudyFile, in_words
@@ -37,8 +38,8 @@ _TOP = {
 }
 MOST_BYTES = 4 << 20
 _LIMITS = {"cores", "memory", "time", "stall", "jobs", "retries"}
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._=+-]*")
-_VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]*")
+_NAME = linear(r"[A-Za-z0-9][A-Za-z0-9._=+-]*")
+_VARIABLE = linear(r"[A-Z_][A-Z0-9_]*")
 _SHELLS = {"sh", "bash", "dash", "zsh", "ksh"}
 
 

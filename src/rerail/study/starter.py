@@ -7,16 +7,16 @@ stands: one cell, which is the command. Options that could be axes are offered i
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from rerail.patterns import linear
 from rerail.study.file import is_there
 
-_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_NUMBER = linear(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
 _SEED = {"--seed", "--random-seed", "--random_seed", "--manual-seed", "--manual_seed", "-s"}
-_OUT = re.compile(r"--(out|output|save|log|work|run|result)s?([-_]?(dir|folder|path|file|to))?")
+_OUT = linear(r"--(out|output|save|log|work|run|result)s?([-_]?(dir|folder|path|file|to))?")
 _MOST_OFFERS = 4
 
 

@@ -8,11 +8,11 @@ functions no checkpoint has a reason to call. docs/design/which-checkpoint-reall
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from rerail.patterns import linear
 from rerail.remedies.formats.outcome import Torn
 
 
@@ -59,7 +59,7 @@ _HOSTILE_PREFIXES = (
     *("numpy.testing.", "numpy.f2py.", "numpy.distutils.", "numpy.ctypeslib."),
 )
 # A function of any other library that is called such a thing has effects by its own account.
-_EFFECT = re.compile(
+_EFFECT = linear(
     r"_*(?:load|loads|open|exec|eval|system|popen|spawn|run|call|import|compile|download|urlopen|"
     r"read_pickle|unlink|remove|rmtree|getattr)(?:_.*)?"
 )
@@ -103,7 +103,7 @@ _NEEDED_NAMES = frozenset(
     for name in names.split()
 )
 # Modules that hold nothing but data, and families of functions that build tensors.
-_NEEDED = re.compile(
+_NEEDED = linear(
     r"(?:collections|_collections|datetime|_datetime|decimal|_decimal|fractions|uuid|zoneinfo)\..*"
     r"|pathlib\.(?:_local\.|_abc\.)?\w*Path"
     r"|torch\._utils\._rebuild_\w+"
@@ -116,7 +116,7 @@ _NEEDED = re.compile(
     r"|__torch__\..*"  # TorchScript's types, which no interpreter imports
 )
 # As attributes these lead from a harmless object to the interpreter's insides.
-_DUNDER = re.compile(r"__\w+__")
+_DUNDER = linear(r"__\w+__")
 _STDLIB = frozenset(sys.stdlib_module_names) | {"cPickle", "commands", "imp", "distutils"}
 _OLD_MODULES = {"__builtin__": "builtins", "copy_reg": "copyreg"}
 _KNOWN_LIBRARIES = _STDLIB | {"torch", "numpy"}
