@@ -1,6 +1,6 @@
 """Every pattern of the house, against strings made to hurt it.
 
-A pattern that RE2 matches is linear by construction, so it is enough that RE2 takes it. A pattern of
+A pattern that RE2 matches is linear by construction: it is enough that RE2 takes it. A pattern of
 Python's own engine has to get through strings that nearly match it within a second; a quadratic one
 takes several there, an exponential one never ends, a linear one a few milliseconds.
 """
@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adversarial import attacks
 
 import rerail
+from adversarial import attacks
 from rerail.catalogue import load_catalogue
 from rerail.catalogue.literals import spaced
 from rerail.patterns import LinearPattern, ShortPattern, linear, short
@@ -29,7 +29,6 @@ PACKAGE = Path(rerail.__file__).parent
 LENGTH = 20_000
 SECONDS = 1.0
 CALLS = ("compile", "search", "match", "fullmatch", "findall", "finditer", "sub", "split")
-Pattern = re.Pattern | LinearPattern | ShortPattern
 
 
 class TooSlow(Exception):

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 _PYTHON_NAME = re.compile(r"(?:python|pypy)(?:\d(?:\.\d+)?)?t?$")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w{0,200}=")
 # Programs that run the rest of their command line, and which of their options take a value.
 _WRAPPERS = {
     "env": ("-u", "-C", "-S"),

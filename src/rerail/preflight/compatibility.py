@@ -258,7 +258,7 @@ def find_cuda_mismatch(target: Target) -> list[Finding]:
             ]
         return []
     text = str(gpu.get("driver") or gpu.get("kernel_module"))
-    driver = re.search(r"(\d{3,})\.\d+", text)
+    driver = re.search(r"(\d{3,6})\.\d", text)
     for rule in load("compatibility")["driver"]:
         if driver and rule["cuda"] == family and int(driver[1]) < int(rule["least"]):
             return [

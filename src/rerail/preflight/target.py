@@ -91,7 +91,9 @@ class Target:
 
     @property
     def python(self) -> tuple[int, int] | None:
-        found = re.match(r"(\d+)\.(\d+)", (self.interpreter and self.interpreter.version) or "")
+        found = re.match(
+            r"(\d{1,4})\.(\d{1,4})", (self.interpreter and self.interpreter.version) or ""
+        )
         return (int(found[1]), int(found[2])) if found else None
 
 

@@ -12,13 +12,13 @@ import re
 from collections.abc import Iterator
 
 _OCTETS = r"\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}"
-_V4 = re.compile(rf"(?<![\w.])({_OCTETS})(?![\w.]*\d)")
+_V4 = re.compile(rf"(?<![\w.])({_OCTETS})(?![\w.]{0, 40}\d)")
 _BEFORE = re.compile(
     r"(?i)(?:://|@|\b(?:addr|address|host|hostname|ip|node|peer|server|master|endpoint|inet|listen"
     r"|bind|remote|from|to|at|via|connect(?:ed|ing)?|rank|tcp|ssh|ping)\b[\"']?[\s:=(\[/\"'-]{1,4}"
     r"|[_-](?:addr|address|host|ip|node|endpoint)[\"']?\s{0,2}[=:]\s{0,2}[\"']?)$"
 )
-_AFTER = re.compile(r"\]?:\d{2,5}\b|/\d{1,2}\b(?!\.)|\s+port\b")
+_AFTER = re.compile(r"\]?:\d{2,5}\b|/\d{1,2}\b(?!\.)|\s{1,8}port\b")
 _VERSION_BEFORE = re.compile(r"(?i)(?:[=<>~!]=|\bv|version[\s:=]{0,3}|-)$")
 _LONGEST_BEFORE = 32
 _V6 = re.compile(

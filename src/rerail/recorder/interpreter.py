@@ -300,7 +300,7 @@ def _environment_of(program: Path) -> tuple[Path | None, str | None, bool]:
 
 
 def _three_numbers(version: str | None) -> str | None:
-    found = re.match(r"\d+\.\d+(\.\d+)?", version or "")
+    found = re.match(r"\d{1,4}\.\d{1,4}(\.\d{1,6})?", version or "")
     return found[0] if found else None
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from rerail.recorder.elf import ElfFile, NotElf, gnu_hash
 from rerail.records import MappedLibrary
 
-_LIBRARY_NAME = re.compile(r"\.so(\.[\w.]+)?$|\.dylib$|/(lib)?python[\d.]*$|\.framework/")
+_LIBRARY_NAME = re.compile(r"\.so(\.[\w.]{1,60})?$|\.dylib$|/(lib)?python[\d.]{0,12}$|\.framework/")
 _DELETED = " (deleted)"
 
 # By exported name, first match wins. kmpc before GOMP: LLVM's and Intel's runtimes export both.
