@@ -7,6 +7,7 @@ that say nothing (true, none, 512, a path under …_FILE) stay readable.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections import Counter
@@ -69,6 +70,7 @@ def words_of(name: str) -> list[str]:
     return [word.lower() for word in _WORDS.findall(name)]
 
 
+@functools.lru_cache(maxsize=1024)  # a log says the same names over and over
 def names_a_secret(name: str) -> bool:
     """Does a variable, key or flag of this name hold a secret?"""
     if _HARMLESS_NAMES.match(name):

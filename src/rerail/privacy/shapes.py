@@ -357,5 +357,3 @@ _GENERAL = (
 )
 
 SHAPES: tuple[Shape, ...] = (*_MODEL_SERVICES, *_CLOUDS, *_CODE, *_SERVICES, *_GENERAL)
-# Shapes that reach over lines; all others are looked for within one.
-SEVERAL_LINES = (PRIVATE_KEY, NETRC)
