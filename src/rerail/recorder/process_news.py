@@ -16,7 +16,7 @@ from rerail.recorder.tree import Tree
 
 # A tree that forks all the time is read in batches too, once it has used this many wake-ups up;
 # they come back slowly. A family that starts is looked at process by process, a loop is not.
-MOST_WAKE_UPS = 200
+MOST_WAKE_UPS = 100
 WAKE_UPS_PER_SECOND = 20
 MOST_PER_BATCH = 4096
 MOST_BATCHES = 16  # then something else has its turn, however fast the machine forks

@@ -25,6 +25,9 @@ _MOVE_NONBLOCK = 0x01 | 0x02  # SPLICE_F_MOVE | SPLICE_F_NONBLOCK
 PIPE_BYTES = 256 * 1024
 # A reader that keeps up makes room within microseconds; for one that does not, others have a turn.
 PATIENCE_SECONDS = 0.002
+# A command that prints without a pause would wake us for every few kilobytes: let some gather.
+GATHERING_SECONDS = 0.0002
+NO_PAUSE_SECONDS = 0.001
 
 
 def open_channel(source: int, sink: Sink, stream: str, *, is_terminal: bool) -> Channel:
@@ -43,6 +46,8 @@ class SplicingChannel(Channel):
         os.set_blocking(self._copies, False)
         os.set_blocking(self._copying, False)
         self._chunk_bytes = min(_enlarge(source), _enlarge(self._copying))
+        self._had_little = False
+        self._copied_at = 0.0
         self._room = select.poll()
         self._room.register(sink.descriptor, select.POLLOUT)
         self._is_plain = False  # the outer end cannot be spliced after all
@@ -87,6 +92,8 @@ class SplicingChannel(Channel):
 
     def _copy(self, keep: Keep) -> bool:
         """Duplicate what is there, for the record. False: nothing there, or closed."""
+        if self._had_little and time.monotonic() - self._copied_at < NO_PAUSE_SECONDS:
+            time.sleep(GATHERING_SECONDS)
         try:
             count = libc.tee(self.source, self._copying, self._chunk_bytes)
         except BlockingIOError:
@@ -94,6 +101,8 @@ class SplicingChannel(Channel):
         if count == 0:
             self.mark_closed()
             return False
+        self._had_little = count < self._chunk_bytes // 4
+        self._copied_at = time.monotonic()
         keep(os.read(self._copies, count), self.stream)
         self.numbers[LENGTH] = count
         self.bytes_total += count

@@ -186,10 +186,9 @@ class Tree:
         process.command, process.name, process.rank = parent.command, parent.name, parent.rank
         process.was_over_when_heard_of = True
         self._give_role(process, parent)
-        self._finish(
-            process,
-            endings.wait_for(process.pid) or endings.from_status(end.status, "netlink"),
-        )
+        told = endings.from_status(end.status, "netlink")
+        # An orphan is ours to reap; else its parent does, and nobody need ask.
+        self._finish(process, (None if parent.is_alive else endings.wait_for(birth.pid)) or told)
         for later in self._strangers.pop(birth.pid, ()):
             self._on_fork(later)
 
