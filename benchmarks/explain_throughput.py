@@ -87,7 +87,7 @@ def timed(command: list[str], output: Path) -> tuple[float, float, float, int]:
 
 def grep_pattern() -> str:
     from rerail.catalogue import load_catalogue
-    from rerail.evidence.logs import search_words
+    from rerail.evidence.text.logs import search_words
 
     words = search_words(load_catalogue())
     return "|".join(re.sub(r"([][\\.^$*+?(){}|])", r"\\\1", word) for word in words)

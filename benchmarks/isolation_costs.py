@@ -39,10 +39,10 @@ def planner_seconds(changes: int = 30, investigations: int = 5) -> list[float]:
 
 def trial_seconds(trials: int = 12, sleep: float = 0.5) -> list[float]:
     """What a trial takes beyond its command: scheduling, recording, judging."""
-    from rerail.investigation.judging import Judge
-    from rerail.investigation.notebook import Notebook
-    from rerail.investigation.observation import Plan
-    from rerail.investigation.watching import UnderWay
+    from rerail.investigation.planner.observation import Plan
+    from rerail.investigation.session.judging import Judge
+    from rerail.investigation.session.notebook import Notebook
+    from rerail.investigation.session.watching import UnderWay
     from rerail.scheduling import Task, open_scheduler
 
     took = []

@@ -33,11 +33,11 @@ from benchmarks.memory_configurations import (
     make_data,
 )
 from benchmarks.memory_truth import true_peak
-from rerail.preflight.memory_plan import plan_of
-from rerail.preflight.prediction import predict
-from rerail.preflight.proc_memory import DataMapping, ProcessMemory
-from rerail.preflight.rehearsal import Rehearsal, Report, Still, rehearse
-from rerail.preflight.what_if import what_if
+from rerail.preflight.memory.plan import plan_of
+from rerail.preflight.memory.prediction import predict
+from rerail.preflight.memory.proc_memory import DataMapping, ProcessMemory
+from rerail.preflight.memory.rehearsal import Rehearsal, Report, Still, rehearse
+from rerail.preflight.memory.what_if import what_if
 from rerail.records import BlackBox, ProcessRecord
 from rerail.store.codec import decode, encode
 

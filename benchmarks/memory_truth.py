@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rerail.preflight.proc_memory import (
+from rerail.preflight.memory.proc_memory import (
     DataMapping,
     ProcessMemory,
     counted_once,

@@ -18,9 +18,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from rerail.recorder import kernel
-from rerail.recorder.procfs import read_start_ticks
-from rerail.recorder.vitals import Sampler, VitalsLog
+from rerail.platform.procfs import read_start_ticks
+from rerail.recorder.kernel import account as kernel
+from rerail.recorder.vitals.sampler import Sampler, VitalsLog
 
 CHILD = """
 import sys, threading, time

@@ -24,7 +24,7 @@ from benchmarks.explain_throughput import write_log
 from rerail.catalogue import load_catalogue
 from rerail.catalogue.literals import spaced
 from rerail.diagnosis import explain_logs
-from rerail.evidence.logs import search_words
+from rerail.evidence.text.logs import search_words
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from adversarial import attacks

@@ -23,7 +23,7 @@ import rerail
 from adversarial import attacks
 from rerail.catalogue import load_catalogue
 from rerail.catalogue.literals import spaced
-from rerail.patterns import LinearPattern, ShortPattern, linear, short
+from rerail.platform.patterns import LinearPattern, ShortPattern, linear, short
 
 PACKAGE = Path(rerail.__file__).parent
 LENGTH = 20_000

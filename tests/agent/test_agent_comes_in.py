@@ -98,7 +98,7 @@ def test_native_threads_overflow_where_preloaded(run: Runner, faults: str, tmp_p
 def test_embedded_interpreter(run: Runner, tmp_path: Path) -> None:
     import sysconfig
 
-    from rerail.agent.command import needs_preload
+    from rerail.platform.python_flags import needs_preload
 
     library = Path(sysconfig.get_config_var("LIBDIR")) / str(sysconfig.get_config_var("LDLIBRARY"))
     if ".so" not in library.name or not library.exists():

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rerail.agent import inject, preloadable
-from rerail.agent.command import needed_libraries, needs_preload
 from rerail.agent.injection import STUB
+from rerail.platform.python_flags import needed_libraries, needs_preload
 
 ENVIRON = {"PATH": "/usr/bin:/bin"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from rerail.evidence.run_material import RecordedRun
+from rerail.evidence.run.material import RecordedRun
 from rerail.records import (
     BlackBox,
     Crash,

@@ -17,7 +17,7 @@ from report_runs import write_run
 
 from rerail.diagnosis import diagnose
 from rerail.errors import UnreadableInput
-from rerail.evidence.run_collect import READERS, collect_recorded, collect_run
+from rerail.evidence.run.collect import READERS, collect_recorded, collect_run
 from rerail.records import Observation, Outcome
 from rerail.store import RunFolder
 
@@ -49,7 +49,7 @@ def test_a_whole_folder_gives_typed_observations_with_sources_and_facts(tmp_path
 
 def test_the_printed_step_goes_before_the_counted_one():
     run = recorded(boxes=[box(optimizer_steps=40, history=steps(40), loss=0.1)])
-    from rerail.evidence.logs import TextEvidence
+    from rerail.evidence.text.logs import TextEvidence
 
     printed = Observation(
         "progress", "step 39", "output:40", {"step": 39, "epoch": 2.0, "loss": 0.8}
@@ -124,7 +124,7 @@ def test_a_reader_that_trips_costs_its_own_observations_only(monkeypatch):
     def read_trouble(run):
         raise KeyError("gone")
 
-    monkeypatch.setattr("rerail.evidence.run_collect.READERS", (*READERS, read_trouble))
+    monkeypatch.setattr("rerail.evidence.run.collect.READERS", (*READERS, read_trouble))
     evidence = collect_recorded(recorded(Outcome("ok", "fine", exit_code=0)))
     assert "the record lacks trouble" in evidence.observations[-1].text.lower()
 

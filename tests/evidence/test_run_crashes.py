@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from run_builders import box, crash, info, process, recorded
 
-from rerail.evidence.run_crashes import address_kind, faulting_frame, read_crashes
+from rerail.evidence.run.crashes import address_kind, faulting_frame, read_crashes
 from rerail.records import FaultMapping, LoadedFile, NativeFrame, ThreadStack
 
 

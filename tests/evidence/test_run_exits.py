@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from run_builders import box, crash, info, process, recorded
 
-from rerail.evidence.run_exits import (
+from rerail.evidence.run.exits import (
     MOST_DEATHS,
     read_deaths,
     read_outcome,

@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 from run_builders import MIB, box, info, process, recorded, row, steps
 
-from rerail.evidence.run_memory import (
+from rerail.evidence.run.memory import (
     limit_uses,
     read_memory_growth,
     read_near_memory_limits,
     tree_peak,
 )
-from rerail.evidence.run_oom import kernel_kills, read_oom_kills
+from rerail.evidence.run.oom import kernel_kills, read_oom_kills
 from rerail.records import AfterDeath, Event, MemoryLimit, Outcome, ProcessVitals, VitalsRow
 
 

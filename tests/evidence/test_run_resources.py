@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from run_builders import MIB, box, crash, process, recorded, row, steps
 
-from rerail.evidence.run_libraries import read_libraries
-from rerail.evidence.run_limits import read_limits
+from rerail.evidence.run.libraries import read_libraries
+from rerail.evidence.run.limits import read_limits
 from rerail.records import AfterDeath, Event, MappedLibrary, MemoryLimit, ProcessVitals
 
 

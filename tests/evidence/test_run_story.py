@@ -7,16 +7,16 @@ import math
 import pytest
 from run_builders import box, crash, info, process, recorded, steps
 
-from rerail.evidence.run_history import PastEnd, past_end, pattern_of, read_history
-from rerail.evidence.run_progress import (
+from rerail.evidence.run.history import PastEnd, past_end, pattern_of, read_history
+from rerail.evidence.run.progress import (
     loss_trend,
     read_exceptions,
     read_loaded_files,
     read_progress,
     read_settings,
 )
-from rerail.evidence.run_ranks import read_failed_first
-from rerail.evidence.run_stalls import read_stalls
+from rerail.evidence.run.ranks import read_failed_first
+from rerail.evidence.run.stalls import read_stalls
 from rerail.records import (
     LoadedFile,
     LoaderSettings,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import theilslopes
 
-from rerail.evidence.run_trend import theil_sen, trend_of, value_at
+from rerail.evidence.run.trend import theil_sen, trend_of, value_at
 
 MIB = float(1 << 20)
 LEAST = 24 * MIB

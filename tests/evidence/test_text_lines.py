@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rerail.evidence.lines import LONGEST_LINE, parse_stamp, to_lines
+from rerail.evidence.text.lines import LONGEST_LINE, parse_stamp, to_lines
 
 
 def cleaned(*raw: str) -> list[tuple[int, str, str]]:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rerail.errors import UnreadableInput
-from rerail.evidence import scan
-from rerail.evidence.scan import Excerpt, excerpt_of, read_excerpt
+from rerail.evidence.text import scan
+from rerail.evidence.text.scan import Excerpt, excerpt_of, read_excerpt
 
 WORDS = ["cuda out of memory", "segmentation fault", "loss scale"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rerail.evidence.lines import to_lines
-from rerail.evidence.tracebacks import TracebackText, find_tracebacks
+from rerail.evidence.text.lines import to_lines
+from rerail.evidence.text.tracebacks import TracebackText, find_tracebacks
 
 PLAIN = """\
 epoch 1

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from rerail.deadline import Deadline
 from rerail.diagnosis import diagnose, explain_logs
 from rerail.evidence import collect_logs
-from rerail.evidence.lines import to_lines
-from rerail.evidence.tracebacks import find_tracebacks
+from rerail.evidence.text.lines import to_lines
+from rerail.evidence.text.tracebacks import find_tracebacks
+from rerail.platform.deadline import Deadline
 
 HEADER = "Traceback (most recent call last):\n"
 FRAME = '  File "train.py", line {line}, in f\n    return f(x)\n'

@@ -9,9 +9,9 @@ from fuzz_bars import Bars
 from fuzz_mutations import mutate_bytes
 from fuzz_runner import Target
 
-from rerail.evidence.kernel_lines import find_kernel_lines
-from rerail.evidence.lines import to_lines
-from rerail.recorder.kernel_log import find_oom_kills, format_line, is_relevant, parse_kmsg
+from rerail.evidence.text.kernel_lines import find_kernel_lines
+from rerail.evidence.text.lines import to_lines
+from rerail.recorder.kernel.log import find_oom_kills, format_line, is_relevant, parse_kmsg
 
 _TEXT = b"""\
 6,1234,98765432,-;python[4711]: segfault at 0 ip 00007f21aa sp 00007ffd01 error 4 in libc.so.6[7f2100+1a0000]

@@ -10,7 +10,7 @@ from fuzz_bars import Bars
 from fuzz_mutations import mutate_bytes, mutate_json
 from fuzz_runner import Target
 
-from rerail.recorder import macos
+from rerail.recorder.kernel import macos
 
 _METADATA = {"app_name": "python3.11", "bug_type": "309", "os_version": "macOS 15.3"}
 _CRASH = {

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rerail.investigation.hypotheses import WEAKER_RATE, Hypothesis, build_hypotheses
-from rerail.investigation.posterior import Posterior
-from rerail.investigation.verdict import Standing
+from rerail.investigation.planner.hypotheses import WEAKER_RATE, Hypothesis, build_hypotheses
+from rerail.investigation.planner.posterior import Posterior
+from rerail.investigation.planner.verdict import Standing
 from rerail.survival import Lifetimes, classify, constant_rate, fixed_step
 from rerail.survival.passes import chance_of_misses
 

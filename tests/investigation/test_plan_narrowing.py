@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rerail.investigation.hypotheses import build_hypotheses
-from rerail.investigation.narrowing import narrow
-from rerail.investigation.posterior import Posterior
+from rerail.investigation.planner.hypotheses import build_hypotheses
+from rerail.investigation.planner.narrowing import narrow
+from rerail.investigation.planner.posterior import Posterior
 from rerail.survival import Lifetimes, constant_rate, fixed_step
 
 CHANGES = [f"x{i}" for i in range(16)]

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from rerail.catalogue import load_catalogue
-from rerail.investigation.answer import answer_of
-from rerail.investigation.changes import parse_change
-from rerail.investigation.exposure import Distance
-from rerail.investigation.footing import build_planner, least_exposure
-from rerail.investigation.notebook import Notebook
-from rerail.investigation.profile import Profile
-from rerail.investigation.raisers import changes_that_raise
-from rerail.investigation.raising import Raising
-from rerail.investigation.trial import Trial
-from rerail.investigation.view import summary_lines
+from rerail.changes.parse import parse_change
+from rerail.changes.profile import Profile
+from rerail.investigation.planner.planner_setup import build_planner, least_exposure
+from rerail.investigation.session.answer import answer_of
+from rerail.investigation.session.exposure import Distance
+from rerail.investigation.session.hazard_knobs import changes_that_raise
+from rerail.investigation.session.notebook import Notebook
+from rerail.investigation.session.raise_hazard import Raising
+from rerail.investigation.session.trial import Trial
+from rerail.investigation.session.view import summary_lines
 
 SEEN = Profile(is_recorded=True, has_boxes=True, loaders=(2,), uses_torch=True)
 

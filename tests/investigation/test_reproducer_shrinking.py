@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rerail.errors import UsageError
-from rerail.investigation.failure import Failure
-from rerail.investigation.npz_slice import rows_of, write_first_rows
-from rerail.investigation.reproducer_files import Reproducer, refuse_if_taken, write
-from rerail.investigation.shrinking import fewest, length_options, smallest, take_apart
+from rerail.investigation.reproducer.files import Reproducer, refuse_if_taken, write
+from rerail.investigation.reproducer.npz_slice import rows_of, write_first_rows
+from rerail.investigation.reproducer.shrinking import fewest, length_options, smallest, take_apart
+from rerail.investigation.session.failure import Failure
 
 FAILURE = Failure("native-segfault", "signal", "SIGSEGV", None, None, "ended by SIGSEGV", "r")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rerail.investigation.session import investigate
-from rerail.investigation.watching import IsolateOptions, Silent
+from rerail.investigation.session.session import investigate
+from rerail.investigation.session.watching import IsolateOptions, Silent
 from rerail.store import Store
 
 DIES = str(Path(__file__).parent.parent / "programs" / "isolate_dies.py")

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rerail.changes.apply import CHANGES_VARIABLE, DoesNotApply, apply_changes
+from rerail.changes.candidates import default_changes, offers, priors
+from rerail.changes.known import OWN_CHANGES
+from rerail.changes.parse import exclusive_groups, parse_change, parse_changes
+from rerail.changes.profile import Profile
 from rerail.errors import UsageError
-from rerail.investigation.applies import CHANGES_VARIABLE, DoesNotApply, apply_changes
-from rerail.investigation.candidates import default_changes, offers, priors
-from rerail.investigation.catalogue_of_changes import OWN_CHANGES
-from rerail.investigation.changes import exclusive_groups, parse_change, parse_changes
-from rerail.investigation.profile import Profile
 
 
 def applied(command: str, *changes: str, **environ: str) -> str:

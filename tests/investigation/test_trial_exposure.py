@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rerail.investigation.exposure import measure
+from rerail.investigation.session.exposure import measure
 from rerail.store import RunFolder
 
 HANG = "import threading; lock = threading.Lock(); lock.acquire(); lock.acquire()"

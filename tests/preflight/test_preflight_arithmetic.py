@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rerail.preflight.extrapolation import fit
-from rerail.preflight.known import numbers
-from rerail.preflight.memory_plan import plan_of
-from rerail.preflight.prediction import (
+from rerail.preflight.audit.known import numbers
+from rerail.preflight.memory.extrapolation import fit
+from rerail.preflight.memory.plan import plan_of
+from rerail.preflight.memory.prediction import (
     fraying,
     kept_by_later_workers,
     predict,
     restlessness,
     step_peaks,
 )
-from rerail.preflight.proc_memory import DataMapping, ProcessMemory, counted_once
-from rerail.preflight.rehearsal import Rehearsal, Report, Still, gpu_use
-from rerail.preflight.what_if import points_to_measure
+from rerail.preflight.memory.proc_memory import DataMapping, ProcessMemory, counted_once
+from rerail.preflight.memory.rehearsal import Rehearsal, Report, Still, gpu_use
+from rerail.preflight.memory.what_if import points_to_measure
 from rerail.records import BlackBox, LoaderSettings, ProcessRecord
 
 MIB = 1 << 20

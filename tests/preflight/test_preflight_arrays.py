@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rerail.errors import UnreadableInput
-from rerail.preflight.array_file import measure, read_array_file
+from rerail.preflight.memory.array_file import measure, read_array_file
 
 np = pytest.importorskip("numpy")
 MIB = 1 << 20

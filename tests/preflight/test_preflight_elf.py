@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from preflight_environments import Environment
 
-from rerail.preflight import mach_o
-from rerail.preflight.linked_elf import LinkedElf, Links, NotElf, read_links
+from rerail.platform import mach_o
+from rerail.platform.elf_dynamic import LinkedElf, Links, NotElf, read_links
 
 
 def test_needs_search_path_and_undefined_names(environment: Environment, tmp_path: Path) -> None:

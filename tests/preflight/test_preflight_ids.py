@@ -7,7 +7,7 @@ from pathlib import Path
 
 import rerail.preflight
 from rerail.catalogue import load_catalogue
-from rerail.preflight.known import load
+from rerail.preflight.audit.known import load
 
 ROOM = Path(rerail.preflight.__file__).parent
 

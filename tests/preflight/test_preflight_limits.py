@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rerail.preflight import fixes, quick
-from rerail.preflight.finding import Finding
-from rerail.preflight.limits import find_limits, memory_limit, memory_room
-from rerail.preflight.macos import find_macos
-from rerail.preflight.storage import file_system_of
-from rerail.preflight.target import Target
-from rerail.preflight.variables import find_variables
+from rerail.preflight import quick
+from rerail.preflight.audit import fixes
+from rerail.preflight.audit.finding import Finding
+from rerail.preflight.audit.limits import find_limits, memory_limit, memory_room
+from rerail.preflight.audit.macos import find_macos
+from rerail.preflight.audit.storage import file_system_of
+from rerail.preflight.audit.target import Target
+from rerail.preflight.audit.variables import find_variables
 from rerail.recorder import surroundings
 
 GIB = 1 << 30

@@ -12,11 +12,11 @@ from preflight_processes import is_alive
 
 from rerail.errors import RerailError
 from rerail.preflight.checking import check
-from rerail.preflight.components import batch_size, split
-from rerail.preflight.memory_plan import plan_of
-from rerail.preflight.prediction import kept_by_later_workers, predict
-from rerail.preflight.rehearsal import Rehearsal, rehearse
-from rerail.preflight.what_if import what_if
+from rerail.preflight.memory.components import batch_size, split
+from rerail.preflight.memory.plan import plan_of
+from rerail.preflight.memory.prediction import kept_by_later_workers, predict
+from rerail.preflight.memory.rehearsal import Rehearsal, rehearse
+from rerail.preflight.memory.what_if import what_if
 
 PROGRAM = Path(__file__).parent.parent / "programs" / "preflight_train.py"
 pytestmark = pytest.mark.torch

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from preflight_processes import is_alive
 
-from rerail.preflight.stopping import Stop, Stopped
+from rerail.preflight.memory.stopping import Stop, Stopped
 
 PROGRAM = """
 import os, subprocess, sys, time

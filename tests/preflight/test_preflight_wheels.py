@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from preflight_environments import Environment
 
-from rerail.preflight import Finding, audit, mach_o
-from rerail.preflight.known import load
+from rerail.platform import mach_o
+from rerail.preflight import Finding, audit
+from rerail.preflight.audit.known import load
 
 Build = Callable[..., Environment]
 pytestmark = pytest.mark.slow

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rerail.recorder.conclusion import in_words
-from rerail.recorder.limits import NearLimits
-from rerail.recorder.roles import rank_of, role_of
+from rerail.recorder.run.conclusion import in_words
+from rerail.recorder.tree.roles import rank_of, role_of
+from rerail.recorder.vitals.limits import NearLimits
 
 PYTHON = ["python", "train.py"]
 

@@ -14,8 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rerail.recorder import cgroup, cores, kernel, kernel_log
-from rerail.recorder.cgroup import Hierarchies, Hierarchy
+from rerail.platform import cgroup
+from rerail.platform.cgroup import Hierarchies, Hierarchy
+from rerail.recorder.kernel import account as kernel
+from rerail.recorder.kernel import cores
+from rerail.recorder.kernel import log as kernel_log
 from rerail.records import AfterDeath, MemoryLimit
 
 # A busy machine makes examples slow, which says nothing about the code.

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rerail.recorder import kernel
-from rerail.recorder.machine import MachineReader
+from rerail.recorder.kernel import account as kernel
+from rerail.recorder.vitals.machine import MachineReader
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux")
 

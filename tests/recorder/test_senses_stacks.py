@@ -18,8 +18,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rerail.agent.stub import rerail_layout as layout
-from rerail.recorder import asked, spied, stacks, waits
-from rerail.recorder.procfs import read_start_ticks
+from rerail.platform.procfs import read_start_ticks
+from rerail.recorder.stalls import stacks, waits
+from rerail.recorder.stalls import stacks_by_debugger as spied
+from rerail.recorder.stalls import stacks_by_signal as asked
 from rerail.records import ThreadStack
 
 # A busy machine makes examples slow, which says nothing about the code.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rerail.recorder import stall
-from rerail.recorder.stall import Stalled, StallWatch
+from rerail.recorder.stalls import judgement as stall
+from rerail.recorder.stalls.judgement import Stalled, StallWatch
 
 # A busy machine makes examples slow, which says nothing about the code.
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rerail.recorder import interpreter, packages, surroundings
+from rerail.platform import interpreter, packages
+from rerail.recorder import surroundings
 
 # A busy machine makes examples slow, which says nothing about the code.
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -15,8 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rerail.recorder import libraries, symbols
-from rerail.recorder.elf import ElfFile, NotElf, gnu_hash
+from rerail.platform.elf import ElfFile, NotElf, gnu_hash
+from rerail.recorder.kernel import symbols
+from rerail.recorder.vitals import libraries
 from rerail.records import Crash, MappedLibrary, NativeFrame, PythonFrame, ThreadStack
 
 # A busy machine makes examples slow, which says nothing about the code.

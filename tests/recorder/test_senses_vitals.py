@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rerail.recorder import procfs
-from rerail.recorder.machine import parse_meminfo, parse_pressure
-from rerail.recorder.vitals import Sampler
+from rerail.platform import procfs
+from rerail.recorder.vitals.machine import parse_meminfo, parse_pressure
+from rerail.recorder.vitals.sampler import Sampler
 from rerail.records import VitalsRow
 
 # A busy machine makes examples slow, which says nothing about the code.

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rerail.recorder.vitals_log import VitalsLog
+from rerail.recorder.vitals.log import VitalsLog
 from rerail.records import ProcessVitals, VitalsRow
 
 # A busy machine makes examples slow, which says nothing about the code.

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from rerail.catalogue import load_catalogue
+from rerail.changes.apply import DoesNotApply
+from rerail.changes.profile import Profile
 from rerail.diagnosis.result import Candidate
 from rerail.errors import UsageError
-from rerail.investigation.applies import DoesNotApply
-from rerail.investigation.profile import Profile
-from rerail.remedies.apply import (
+from rerail.remedies.restart.apply import (
     NOT_BY_ITSELF,
     Applied,
     Prescription,
@@ -20,7 +20,7 @@ from rerail.remedies.apply import (
     merged,
     prescribe,
 )
-from rerail.remedies.resume import parse_resume_arguments
+from rerail.remedies.restart.resume import parse_resume_arguments
 
 COMMAND = ("python", "train.py", "--resume", "none", "--lr", "0.1")
 

@@ -16,17 +16,17 @@ from pathlib import Path
 
 import pytest
 
-from rerail.remedies import checkpoints
-from rerail.remedies.checkpoints import check
-from rerail.remedies.choose import choose_checkpoint
-from rerail.remedies.formats import budget, zip_archive
-from rerail.remedies.formats.budget import Budget
+from rerail.remedies.checkpoints import check as checkpoints
+from rerail.remedies.checkpoints.check import check
+from rerail.remedies.checkpoints.choose import choose_checkpoint
+from rerail.remedies.checkpoints.formats import budget, zip_archive
+from rerail.remedies.checkpoints.formats.budget import Budget
 
 _MEGABYTES = 16
 _CHECK = """
 import resource, sys
 from pathlib import Path
-from rerail.remedies.checkpoints import check
+from rerail.remedies.checkpoints.check import check
 resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[2]), int(sys.argv[2])))
 found = check(Path(sys.argv[1]))
 print("sound" if found.is_sound else found.problem)

@@ -26,7 +26,7 @@ from typing import Any
 import numpy
 import pytest
 
-from rerail.remedies.checkpoints import check
+from rerail.remedies.checkpoints.check import check
 
 torch = pytest.importorskip("torch")
 

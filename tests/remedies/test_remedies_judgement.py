@@ -9,9 +9,9 @@ import pytest
 
 from rerail.catalogue import load_catalogue
 from rerail.diagnosis.result import Candidate
-from rerail.investigation.failure import Failure
-from rerail.remedies.death import Death, StepClock
-from rerail.remedies.judgement import Attempt, why_stop
+from rerail.investigation.session.failure import Failure
+from rerail.remedies.restart.death import Death, StepClock
+from rerail.remedies.restart.judgement import Attempt, why_stop
 
 
 def death(cause: str = "native-segfault", probability: float = 0.9, **fields: object) -> Death:

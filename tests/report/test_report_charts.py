@@ -23,7 +23,7 @@ def test_thinning_keeps_order_ends_and_extremes(points, most):
 def test_charts_of_a_written_run(tmp_path):
     from report_runs import write_run
 
-    from rerail.evidence.run_material import read_material
+    from rerail.evidence.run.material import read_material
 
     folder = write_run(tmp_path / ".rerail", rows=5000)
     charts = {chart.name: chart for chart in timeline(read_material(folder))}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rerail.catalogue import load_catalogue
+from rerail.changes.profile import Profile
 from rerail.diagnosis.result import Candidate
-from rerail.investigation.profile import Profile
 from rerail.study.retrying import NEEDS_REMEDY, OF_CHANCE, Decision, Ended, Setting, decide
 
 CATALOGUE = load_catalogue()

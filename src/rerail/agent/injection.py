@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rerail.agent.command import needs_preload
 from rerail.agent.preload import preloadable
+from rerail.platform.python_flags import needs_preload
 
 HERE = Path(__file__).resolve().parent
 STUB = HERE / "stub"

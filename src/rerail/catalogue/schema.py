@@ -19,7 +19,7 @@ from rerail.catalogue.model import (
     Signature,
     Where,
 )
-from rerail.patterns import linear
+from rerail.platform.patterns import linear
 
 FAMILIES = {
     "memory": "Memory and operating-system limits",

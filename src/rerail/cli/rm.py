@@ -15,8 +15,8 @@ import click
 from rerail.cli._options import home_option, json_option, store_to_read
 from rerail.cli._printing import print_json
 from rerail.errors import RerailError, UnknownRun, UsageError
-from rerail.evidence.run_words import bytes_in_words, counted
-from rerail.patterns import linear
+from rerail.evidence.run.words import bytes_in_words, counted
+from rerail.platform.patterns import linear
 from rerail.store import Store
 from rerail.store.sizes import folder_bytes
 

@@ -11,7 +11,7 @@ import functools
 import re
 from typing import Any
 
-from rerail.patterns import LinearPattern, linear
+from rerail.platform.patterns import LinearPattern, linear
 
 _COMPARISON = re.compile(r"(>=|<=|!=|!~|>|<|~)\s*(.*)", re.DOTALL)
 

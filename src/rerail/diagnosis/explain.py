@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from rerail.deadline import Deadline
 from rerail.diagnosis.diagnose import diagnose
 from rerail.diagnosis.result import Diagnosis
 from rerail.errors import UnreadableInput
+from rerail.platform.deadline import Deadline
 
 if TYPE_CHECKING:
     from rerail.catalogue import Catalogue
@@ -38,7 +38,7 @@ def explain_run(
 
     Explained anew each time: the catalogue may have learnt since the run was recorded.
     """
-    from rerail.evidence.run_collect import collect_run
+    from rerail.evidence.run.collect import collect_run
 
     info = folder.info()
     evidence = collect_run(folder, history, Deadline(seconds))

@@ -9,10 +9,10 @@ signal counts as handled, it writes no line either.
 
 from __future__ import annotations
 
-from rerail.evidence.kernel_lines import KernelLine, read_kernel_line
-from rerail.evidence.lines import Line
-from rerail.evidence.run_material import RecordedRun
-from rerail.evidence.run_words import process_in_words, sentence
+from rerail.evidence.run.material import RecordedRun
+from rerail.evidence.run.words import process_in_words, sentence
+from rerail.evidence.text.kernel_lines import KernelLine, read_kernel_line
+from rerail.evidence.text.lines import Line
 from rerail.records import Observation, ProcessRecord
 
 _FAULTS = ("SIGSEGV", "SIGBUS")

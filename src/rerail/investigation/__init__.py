@@ -4,8 +4,8 @@
 others.
 """
 
-from rerail.investigation.inquiry import Investigation
-from rerail.investigation.observation import Plan, TrialResult
-from rerail.investigation.verdict import Likely, RuledOut, Verdict
+from rerail.investigation.planner.inquiry import Investigation
+from rerail.investigation.planner.observation import Plan, TrialResult
+from rerail.investigation.planner.verdict import Likely, RuledOut, Verdict
 
 __all__ = ["Investigation", "Likely", "Plan", "RuledOut", "TrialResult", "Verdict"]

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rerail.preflight.auditing import Audit, audit
+    from rerail.preflight.audit.auditing import Audit, audit
+    from rerail.preflight.audit.finding import Finding
+    from rerail.preflight.audit.quick_look import quick
     from rerail.preflight.checking import Check, check
-    from rerail.preflight.finding import Finding
-    from rerail.preflight.quick_look import quick
 
 __all__ = ["Audit", "Check", "Finding", "audit", "check", "quick"]
 

@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rerail.changes.parse import parse_change
 from rerail.errors import RerailError
-from rerail.investigation.changes import parse_change
-from rerail.preflight.auditing import audit
-from rerail.preflight.finding import Finding, by_gravity
-from rerail.preflight.first_steps import find_in_first_steps
-from rerail.preflight.memory_plan import MemoryPlan, plan_of
-from rerail.preflight.rehearsal import rehearse
-from rerail.preflight.stopping import Stop
-from rerail.preflight.what_if import WhatIf, what_if
+from rerail.preflight.audit.auditing import audit
+from rerail.preflight.audit.finding import Finding, by_gravity
+from rerail.preflight.memory.first_steps import find_in_first_steps
+from rerail.preflight.memory.plan import MemoryPlan, plan_of
+from rerail.preflight.memory.rehearsal import rehearse
+from rerail.preflight.memory.stopping import Stop
+from rerail.preflight.memory.what_if import WhatIf, what_if
 
 Progress = Callable[[str], None]
 

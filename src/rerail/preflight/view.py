@@ -9,12 +9,12 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from rerail.evidence.run_words import bytes_in_words
-from rerail.preflight.finding import Finding
+from rerail.evidence.run.words import bytes_in_words
+from rerail.preflight.audit.finding import Finding
 
 if TYPE_CHECKING:
-    from rerail.preflight.memory_plan import MemoryPlan
-    from rerail.preflight.what_if import WhatIf
+    from rerail.preflight.memory.plan import MemoryPlan
+    from rerail.preflight.memory.what_if import WhatIf
 
 STYLES = {"fatal": "bold red", "risky": "yellow", "fine": "green"}
 _INDENT = " " * 7

@@ -4,8 +4,8 @@
 promises in docs/recorder.md.
 """
 
-from rerail.recorder.launch import CommandNotStarted
-from rerail.recorder.record import record
-from rerail.recorder.recording import Recording, RunOptions
+from rerail.recorder.run.launch import CommandNotStarted
+from rerail.recorder.run.record import record
+from rerail.recorder.run.recording import Recording, RunOptions
 
 __all__ = ["CommandNotStarted", "Recording", "RunOptions", "record"]

@@ -12,9 +12,9 @@ import signal
 import time
 from collections.abc import Sequence
 
-from rerail.recorder.channel import Channel
-from rerail.recorder.endings import Ending, wait_for
-from rerail.recorder.signals import SignalInbox
+from rerail.recorder.run.channel import Channel
+from rerail.recorder.run.signals import SignalInbox
+from rerail.recorder.tree.endings import Ending, wait_for
 
 PAUSE_SECONDS = 0.005
 

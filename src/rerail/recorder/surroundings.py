@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rerail.platform import interpreter as interpreters
+from rerail.platform import packages
+from rerail.platform.cgroup import GroupsOfTree
 from rerail.privacy import Masker
-from rerail.recorder import interpreter as interpreters
-from rerail.recorder import packages
-from rerail.recorder.cgroup import GroupsOfTree
 
 GIT_SECONDS = 2.0
 MOST_DIRTY_FILES = 200
@@ -298,7 +298,7 @@ def describe_gpu() -> dict[str, Any] | None:
     found: dict[str, Any] = {}
     driver = _read("/proc/driver/nvidia/version")
     if driver is not None or Path("/dev/nvidiactl").exists() or Path("/dev/dxg").exists():
-        from rerail.recorder import gpu
+        from rerail.recorder.vitals import gpu
 
         nvml = gpu.open_nvml()
         if nvml is not None:

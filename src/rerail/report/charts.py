@@ -10,9 +10,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from rerail.evidence.run_material import RecordedRun
-from rerail.evidence.run_memory import limit_uses
-from rerail.evidence.run_words import bytes_in_words, seconds_in_words
+from rerail.evidence.run.material import RecordedRun
+from rerail.evidence.run.memory import limit_uses
+from rerail.evidence.run.words import bytes_in_words, seconds_in_words
 from rerail.records import BlackBox, VitalsRow
 from rerail.report.document import Chart, Mark, Series
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rerail.evidence.run_words import listed, seconds_in_words
+from rerail.evidence.run.words import listed, seconds_in_words
 from rerail.report.document import Block, Paragraph, Section, Table
 from rerail.report.verdict import as_list, as_object, as_text
 from rerail.store.bounds import EXPERIMENT_BYTES

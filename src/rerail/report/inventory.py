@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from rerail.evidence.run_libraries import libraries_by_process
-from rerail.evidence.run_material import RecordedRun
-from rerail.evidence.run_memory import limit_uses
-from rerail.evidence.run_words import bytes_in_words, seconds_in_words
+from rerail.evidence.run.libraries import libraries_by_process
+from rerail.evidence.run.material import RecordedRun
+from rerail.evidence.run.memory import limit_uses
+from rerail.evidence.run.words import bytes_in_words, seconds_in_words
 from rerail.records import ProcessRecord, ProcessVitals
 from rerail.report.document import Block, Paragraph, Section, Table
 

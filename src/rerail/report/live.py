@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from rerail.errors import UnreadableInput
-from rerail.patterns import linear
+from rerail.platform.patterns import linear
 from rerail.records import BlackBox, Event, ProcessRecord, RunInfo, VitalsRow
 from rerail.report.live_memory import Memory, memory_of
 from rerail.report.live_progress import Loss, Progress, loss_of, progress_of

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 
-from rerail.patterns import linear
+from rerail.platform.patterns import linear
 from rerail.records import BlackBox, StepPoint
 
 RATE_SECONDS = 60.0

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from rich.console import Group
 from rich.text import Text
 
-from rerail.evidence.run_words import bytes_in_words
+from rerail.evidence.run.words import bytes_in_words
 from rerail.report.live import ProcessLine, Standing, duration, one_line
 from rerail.report.live_memory import Memory
 from rerail.report.live_progress import Loss, Progress

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from rerail.os_text import shown, shown_value
-from rerail.patterns import linear
+from rerail.platform.patterns import linear
 from rerail.report.document import (
     Block,
     CauseView,

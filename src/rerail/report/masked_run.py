@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rerail.evidence.run_material import RecordedRun, read_material
+from rerail.evidence.run.material import RecordedRun, read_material
 from rerail.privacy.redaction import Redactor
 from rerail.report.experiments import read_experiments
 from rerail.report.printed import readable

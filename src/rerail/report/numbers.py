@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rerail.evidence.run_words import bytes_in_words
+from rerail.evidence.run.words import bytes_in_words
 from rerail.report.document import Chart, Table
 
 MOST_ROWS = 12

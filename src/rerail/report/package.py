@@ -17,7 +17,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from rerail.evidence.run_material import RecordedRun
+from rerail.evidence.run.material import RecordedRun
 from rerail.os_text import shown_value, to_bytes
 from rerail.privacy.redaction import Redactor
 from rerail.records import ProcessVitals

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rerail.patterns import linear
+from rerail.platform.patterns import linear
 from rerail.report.document import Block, Listing, ListingLine, Paragraph, Section
 from rerail.store import OutputLine, OutputReader
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rerail.evidence.run_crashes import faulting_frame, read_crashes
-from rerail.evidence.run_material import RecordedRun
-from rerail.evidence.run_stalls import read_stalls
-from rerail.evidence.run_words import file_name
-from rerail.patterns import linear
+from rerail.evidence.run.crashes import faulting_frame, read_crashes
+from rerail.evidence.run.material import RecordedRun
+from rerail.evidence.run.stalls import read_stalls
+from rerail.evidence.run.words import file_name
+from rerail.platform.patterns import linear
 from rerail.records import Crash, NativeFrame, ThreadStack
 from rerail.report.document import Block, Listing, ListingLine, Paragraph, Section
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rerail.evidence.run_material import RecordedRun
-from rerail.evidence.run_words import seconds_in_words, sentence
+from rerail.evidence.run.material import RecordedRun
+from rerail.evidence.run.words import seconds_in_words, sentence
 from rerail.report.markdown import code, escape, fenced
 from rerail.report.verdict import as_object, as_text, cause_views, fact_list
 from rerail.report.view import command_line

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rerail.evidence.run_words import bytes_in_words, seconds_in_words
+from rerail.evidence.run.words import bytes_in_words, seconds_in_words
 from rerail.report.document import Block, CauseView, Cited, Facts, Paragraph, RemedyView, Section
 
 _MOST_CAUSES = 5

@@ -12,8 +12,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 import rerail
-from rerail.evidence.run_material import RecordedRun
-from rerail.evidence.run_words import seconds_in_words, sentence
+from rerail.evidence.run.material import RecordedRun
+from rerail.evidence.run.words import seconds_in_words, sentence
 from rerail.privacy.redaction import SecretRedactor
 from rerail.report.charts import timeline
 from rerail.report.document import Document, Facts, Section

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from rerail.errors import RerailError, UsageError
-from rerail.evidence.run_words import bytes_in_words
+from rerail.evidence.run.words import bytes_in_words
 from rerail.scheduling.task import NotEnoughMemory, Task
 from rerail.store import liveness
 from rerail.store.folder import RunFolder

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rerail.errors import RerailError, UsageError
-from rerail.evidence.run_words import bytes_in_words
+from rerail.evidence.run.words import bytes_in_words
 from rerail.scheduling.local import PATIENCE_SECONDS, find_labelled
 from rerail.scheduling.ray_recording import Known, Recording, node_cores
 from rerail.scheduling.task import NotEnoughMemory, Task

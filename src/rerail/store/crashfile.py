@@ -18,7 +18,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rerail.patterns import linear
+from rerail.platform.patterns import linear
 from rerail.records import (
     Crash,
     FaultMapping,

@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 
 from rerail.errors import UsageError
-from rerail.patterns import linear
+from rerail.platform.patterns import linear
 from rerail.store.regular_files import is_own_folder
 
 DEFAULT_LIMIT_BYTES = 5 * 1024**3

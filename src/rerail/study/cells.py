@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Iterator
 
-from rerail.patterns import linear
+from rerail.platform.patterns import linear
 from rerail.study.fields import WrongStudyFile
 from rerail.study.model import Cell, ExplicitCell, Study, Value
 

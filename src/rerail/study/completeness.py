@@ -11,7 +11,7 @@ import json
 import os
 from pathlib import Path
 
-from rerail.remedies.checkpoints import check
+from rerail.remedies.checkpoints.check import check
 
 # Where the end of a picture is, and how far from the end of the file it may be.
 _PICTURE_ENDS = {

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from rerail.catalogue import Cause
 from rerail.diagnosis.result import Candidate
-from rerail.investigation.failure import Diagnostician
+from rerail.investigation.session.failure import Diagnostician
 from rerail.records import Outcome
-from rerail.remedies.death import told_to_end
+from rerail.remedies.restart.death import told_to_end
 from rerail.store import RunFolder
 from rerail.study.retrying import Ended
 from rerail.study.usage import measure

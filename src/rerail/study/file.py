@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from rerail.errors import UnreadableInput
-from rerail.patterns import linear
+from rerail.platform.patterns import linear
 from rerail.store.regular_files import read_regular
 from rerail.study.cells import expand, placeholders
 from rerail.study.fields import Table, WrongStudyFile, in_words

@@ -14,7 +14,7 @@ from importlib import resources
 from typing import Any
 
 import rerail
-from rerail.evidence.run_words import bytes_in_words, seconds_in_words
+from rerail.evidence.run.words import bytes_in_words, seconds_in_words
 from rerail.study import svg, terminal
 from rerail.study.cells import label_of, text_of
 from rerail.study.effects import Effects

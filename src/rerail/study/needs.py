@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rerail.evidence.run_words import bytes_in_words, seconds_in_words
+from rerail.evidence.run.words import bytes_in_words, seconds_in_words
 
 SPARE_DISK_BYTES = 64 * 2**20  # for the journal, records and whatever else uses the disk
 SMALL_SHM_BYTES = 2**20  # left in /dev/shm and not worth a word

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from rerail.changes.profile import Profile
 from rerail.diagnosis.result import Candidate
-from rerail.investigation.profile import Profile
-from rerail.remedies.apply import Applied, prescribe
+from rerail.remedies.restart.apply import Applied, prescribe
 
 DEFAULT_RETRIES = 2
 

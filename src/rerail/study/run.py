@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from rerail.changes.apply import apply_changes
+from rerail.changes.candidates import why_not
+from rerail.changes.parse import parse_change
 from rerail.errors import RerailError, UsageError
-from rerail.evidence.run_words import bytes_in_words, seconds_in_words
-from rerail.investigation.applies import apply_changes
-from rerail.investigation.candidates import why_not
-from rerail.investigation.changes import parse_change
-from rerail.remedies.resume import parse_resume_arguments
+from rerail.evidence.run.words import bytes_in_words, seconds_in_words
+from rerail.remedies.restart.resume import parse_resume_arguments
 from rerail.scheduling import NotEnoughMemory, RunningTask, Scheduler, Task, open_scheduler
 from rerail.store import RunFolder
 from rerail.study import leftovers, needs, starting, usage, workspace

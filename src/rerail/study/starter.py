@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from rerail.patterns import linear
+from rerail.platform.patterns import linear
 from rerail.study.file import is_there
 
 _NUMBER = linear(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")

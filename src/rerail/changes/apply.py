@@ -1,0 +1,202 @@
+"""A command with changes applied: the words and variables that a trial runs with.
+
+In: a command, its environment, changes, and what a recorded run shows of it. Out: a `Changed`
+command, or a sentence on why a change does not apply. Nothing is run and nothing is written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rerail.agent import preloadable
+from rerail.changes.parse import Change
+from rerail.changes.profile import Profile
+
+CHANGES_VARIABLE = "RERAIL_CHANGES"
+_SHELLS = {"sh", "bash", "dash", "zsh", "ksh"}
+_MALLOC_DEBUG = "libc_malloc_debug.so.0"
+
+
+class DoesNotApply(Exception):
+    """Why a change makes no difference to this command, as a sentence."""
+
+
+@dataclass(frozen=True)
+class Changed:
+    command: tuple[str, ...]
+    variables: dict[str, str]  # to set on top of the environment
+
+
+def apply_changes(
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    changes: Iterable[Change],
+    profile: Profile | None = None,
+) -> Changed:
+    """Raises DoesNotApply for the first change that would make no difference."""
+    profile = profile or Profile()
+    words = list(command)
+    variables: dict[str, str] = {}
+    for_agent: dict[str, str] = {}
+    for change in changes:
+        if change.kind == "option":
+            words = _with_option(words, change)
+        elif change.kind == "setting":
+            words = _with_setting(words, change)
+        elif change.kind == "environment":
+            words, found = _with_variable(words, environ, change)
+            variables.update(found)
+        else:
+            _apply_own(change, environ, profile, variables, for_agent)
+    if for_agent:
+        variables[CHANGES_VARIABLE] = json.dumps(for_agent, sort_keys=True)
+    return Changed(tuple(words), variables)
+
+
+def _with_option(words: list[str], change: Change) -> list[str]:
+    script = _shell_script_at(words)
+    if script is not None:
+        changed = _in_script(words[script], change)
+        return [*words[:script], changed, *words[script + 1 :]]
+    result, is_there = _replace_option(words, change)
+    if not is_there:
+        return [*words, change.knob, *change.values]
+    if result == words:
+        raise DoesNotApply(f"the command says {change.text} already")
+    return result
+
+
+def _replace_option(words: list[str], change: Change) -> tuple[list[str], bool]:
+    """The words with the option's value replaced wherever it is given."""
+    name, values = change.knob, list(change.values)
+    result: list[str] = []
+    is_there = False
+    at = 0
+    while at < len(words):
+        word = words[at]
+        at += 1
+        if at > 1 and word == name:
+            is_there = True
+            result += [name, *values]
+            taken = 0
+            while taken < len(values) and at < len(words) and not _is_option(words[at]):
+                at += 1
+                taken += 1
+        elif at > 1 and word.startswith(f"{name}=") and name.startswith("--"):
+            is_there = True
+            result += [f"{name}={values[0]}", *values[1:]] if values else [name]
+        else:
+            result.append(word)
+    return result, is_there
+
+
+def _is_option(word: str) -> bool:
+    """-1e-3 is a value, -x and --x are options."""
+    return re.match(r"--?[A-Za-z]", word) is not None
+
+
+def _shell_script_at(words: list[str]) -> int | None:
+    """Where the script of `sh -c SCRIPT` is."""
+    if not words or words[0].rpartition("/")[2] not in _SHELLS:
+        return None
+    for at, word in enumerate(words[1:-1], start=1):
+        if re.fullmatch(r"-[a-z]*c", word):
+            return at + 1
+        if not word.startswith("-"):
+            return None
+    return None
+
+
+def _in_script(script: str, change: Change) -> str:
+    value = " ".join(shlex.quote(each) for each in change.values)
+    given = r"""(?P<between>=|\s+)(?P<value>'[^']*'|"[^"]*"|[^\s;|&]+)"""
+    pattern = rf"(?<![\w-]){re.escape(change.knob)}{given}"
+    if not change.values or not re.search(pattern, script):
+        raise DoesNotApply(
+            f"the shell script of the command has no {change.knob} with a value to replace"
+        )
+    changed = re.sub(pattern, lambda found: f"{change.knob}{found['between']}{value}", script)
+    if changed == script:
+        raise DoesNotApply(f"the command says {change.text} already")
+    return changed
+
+
+def _with_setting(words: list[str], change: Change) -> list[str]:
+    name = change.text.partition("=")[0]
+    result = []
+    is_there = False
+    for at, word in enumerate(words):
+        if at and word.lstrip("+~").startswith(f"{change.knob}=") and not word.startswith("-"):
+            is_there = True
+            prefix = word[: len(word) - len(word.lstrip("+~"))]
+            result.append(f"{prefix}{change.knob}={change.value}")
+        else:
+            result.append(word)
+    if not is_there:
+        return [*words, f"{name}={change.value}"]
+    if result == words:
+        raise DoesNotApply(f"the command says {change.text} already")
+    return result
+
+
+def _with_variable(
+    words: list[str], environ: Mapping[str, str], change: Change
+) -> tuple[list[str], dict[str, str]]:
+    """Also where the command sets it itself: `env NAME=value python ...`."""
+    assignment = f"{change.knob}={change.value}"
+    if words and words[0].rpartition("/")[2] == "env":
+        for at, word in enumerate(words[1:], start=1):
+            if word.startswith(f"{change.knob}="):
+                if word == assignment:
+                    raise DoesNotApply(f"the command says {assignment} already")
+                return [*words[:at], assignment, *words[at + 1 :]], {}
+            if "=" not in word and not word.startswith("-"):
+                break
+    if environ.get(change.knob) == change.value:
+        raise DoesNotApply(f"the environment says {assignment} already")
+    return words, {change.knob: change.value}
+
+
+def _apply_own(
+    change: Change,
+    environ: Mapping[str, str],
+    profile: Profile,
+    variables: dict[str, str],
+    for_agent: dict[str, str],
+) -> None:
+    own = change.own
+    reason = own.applies(profile, change.value)
+    if reason is not None:
+        raise DoesNotApply(reason)
+    for name, template in own.variables.items():
+        variables[name] = template.replace("{value}", change.value)
+    if own.needs_agent:
+        for_agent[own.name] = change.value
+    library = None
+    if own.name == "one-openmp-runtime":
+        library = profile.openmp_to_keep()
+    elif own.name == "malloc-check":
+        library = _malloc_debug()
+        tunables = environ.get("GLIBC_TUNABLES")
+        if tunables:
+            variables["GLIBC_TUNABLES"] = f"{tunables}:{variables['GLIBC_TUNABLES']}"
+    if library:
+        named = preloadable(library)
+        if named is None:
+            raise DoesNotApply(f"LD_PRELOAD cannot name {library}")
+        before = variables.get("LD_PRELOAD", environ.get("LD_PRELOAD", ""))
+        variables["LD_PRELOAD"] = f"{named}:{before}" if before else named
+
+
+def _malloc_debug() -> str | None:
+    """glibc moved its malloc checks into a library of their own in 2.34."""
+    for folder in ("/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64"):
+        path = Path(folder) / _MALLOC_DEBUG
+        if path.exists():
+            return str(path)
+    return None

@@ -1,0 +1,99 @@
+"""One thing that could be different about a command, as a person writes it.
+
+In: text such as '--accum 4', 'lr=0.1', 'OMP_NUM_THREADS=1' or 'dataloader-workers=0'. Out: a
+`Change`. Two changes with the same `knob` are two values of one thing and cannot be applied
+together.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rerail.changes.known import OWN_CHANGES, OwnChange
+from rerail.errors import UsageError
+from rerail.platform.patterns import linear
+
+ChangeKind = Literal["option", "setting", "environment", "own"]
+
+_ENVIRONMENT = linear(r"([A-Z_][A-Z0-9_]*)=(.*)", re.DOTALL)
+_SETTING = linear(r"([+~]{0,2}[A-Za-z_][\w./@-]*)=(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Change:
+    text: str  # as it was written, in one spelling of blanks
+    kind: ChangeKind
+    knob: str  # option, setting, variable or own name
+    values: tuple[str, ...] = ()
+
+    @property
+    def value(self) -> str:
+        return self.values[0] if self.values else ""
+
+    @property
+    def own(self) -> OwnChange:
+        return OWN_CHANGES[self.knob]
+
+
+def parse_change(text: str) -> Change:
+    stripped = " ".join(text.split()) if "'" not in text and '"' not in text else text.strip()
+    if not stripped:
+        raise UsageError("an empty change", "Write it as: --try '--accum 4'")
+    name, equals, value = stripped.partition("=")
+    if name in OWN_CHANGES:
+        own = OWN_CHANGES[name]
+        own.check(value if equals else None)
+        return Change(stripped, "own", name, (value,) if equals else ())
+    if stripped.startswith("-"):
+        return _option(stripped)
+    if found := _ENVIRONMENT.fullmatch(stripped):
+        return Change(stripped, "environment", found[1], (found[2],))
+    if found := _SETTING.fullmatch(stripped):
+        return Change(stripped, "setting", found[1].lstrip("+~"), (found[2],))
+    raise UsageError(f"{text!r} is not a change that rerail knows{_closest(name)}", _HOW)
+
+
+_HOW = (
+    "Write an argument ('--accum 4'), a variable (OMP_NUM_THREADS=1), or one of rerail's\n"
+    "own, which `rerail isolate --list -- CMD` names."
+)
+
+
+def _closest(name: str) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, OWN_CHANGES, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _option(text: str) -> Change:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(f"{text!r} cannot be read as an argument: {error}", _HOW) from None
+    first, equals, value = words[0].partition("=")
+    if not first.strip("-"):
+        raise UsageError(f"{text!r} names no argument", _HOW)
+    values = ([value] if equals else []) + words[1:]
+    return Change(text, "option", first, tuple(values))
+
+
+def parse_changes(texts: Sequence[str]) -> list[Change]:
+    """Each once, however often and in whatever spelling it was named."""
+    found: dict[tuple[str, tuple[str, ...]], Change] = {}
+    for text in texts:
+        change = parse_change(text)
+        found.setdefault((change.knob, change.values), change)
+    return list(found.values())
+
+
+def exclusive_groups(changes: Sequence[Change]) -> list[list[str]]:
+    """Changes that are values of one thing: a trial can have one of each group."""
+    by_knob: dict[str, list[str]] = {}
+    for change in changes:
+        by_knob.setdefault(change.knob, []).append(change.text)
+    return [texts for texts in by_knob.values() if len(texts) > 1]

@@ -1,0 +1,155 @@
+"""Everything that can be observed of a recorded run.
+
+In: a run folder, and earlier runs of the same command. Out: `Evidence`. Promises: a reader that
+trips over a damaged record costs its own observations only, and the evidence says so in a `missing`
+observation; the text of the output is read by the same readers as any log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from rerail.errors import RerailError
+from rerail.evidence.run.crashes import read_crashes
+from rerail.evidence.run.exits import read_deaths, read_outcome, read_outside_signals
+from rerail.evidence.run.facts import read_facts
+from rerail.evidence.run.history import MOST_RUNS, PastEnd, past_end, read_history
+from rerail.evidence.run.libraries import read_libraries
+from rerail.evidence.run.limits import read_limits
+from rerail.evidence.run.material import RecordedRun, read_material
+from rerail.evidence.run.memory import read_memory_growth, read_near_memory_limits
+from rerail.evidence.run.oom import read_oom_kills
+from rerail.evidence.run.output import observe_output
+from rerail.evidence.run.progress import (
+    read_exceptions,
+    read_loaded_files,
+    read_progress,
+    read_settings,
+)
+from rerail.evidence.run.ranks import read_failed_first
+from rerail.evidence.run.stalls import read_stalls
+from rerail.evidence.run.words import sentence
+from rerail.evidence.run_unrecorded import read_unrecorded_crashes
+from rerail.evidence.text.logs import TextEvidence
+from rerail.platform.deadline import Deadline, no_deadline
+from rerail.platform.patterns import linear
+from rerail.records import Evidence, Observation
+from rerail.store import RunFolder
+
+Reader = Callable[[RecordedRun], list[Observation]]
+
+# What a parent says of a child that is gone: not the child's own words.
+_OF_A_CHILD = linear(r"[Ww]orker|subprocess|[Pp]rocess(?:es)? (?:died|exited|terminated|was)")
+
+# In the order in which a person would want to hear them.
+READERS: tuple[Reader, ...] = (
+    read_deaths,
+    read_outside_signals,
+    read_oom_kills,
+    read_crashes,
+    read_unrecorded_crashes,
+    read_stalls,
+    read_failed_first,
+    read_exceptions,
+    read_progress,
+    read_near_memory_limits,
+    read_memory_growth,
+    read_limits,
+    read_libraries,
+    read_settings,
+    read_loaded_files,
+)
+
+
+def collect_run(
+    folder: RunFolder, history: Sequence[RunFolder] = (), deadline: Deadline | None = None
+) -> Evidence:
+    """All observations of one run; `history`: earlier runs of its fingerprint."""
+    deadline = deadline or no_deadline()
+    run = read_material(folder)
+    text = observe_output(folder, deadline)
+    return collect_recorded(run, _past_ends(history, deadline), text, deadline)
+
+
+def collect_recorded(
+    run: RecordedRun,
+    earlier: Sequence[PastEnd] = (),
+    text: TextEvidence | None = None,
+    deadline: Deadline | None = None,
+) -> Evidence:
+    """The same from records in hand; `text` is what the text readers saw in the output."""
+    text = text or TextEvidence()
+    deadline = deadline or no_deadline()
+    observations: list[Observation] = []
+    for reader in READERS:
+        if not deadline.skips(_name_of(reader)):
+            observations += _read(reader, run)
+    observations = [_with_its_words(o, text.observations) for o in observations]
+    observations += read_history(run, earlier)
+    observations += _not_contradicting(observations, text.observations)
+    observations += [_missing(run, what, why) for what, why in run.missing]
+    return Evidence(
+        outcome=read_outcome(run),
+        observations=observations,
+        facts={**text.facts, **read_facts(run, observations)},
+        origin="run",
+        incomplete=deadline.sentence,
+    )
+
+
+def _name_of(reader: Reader) -> str:
+    return reader.__name__.removeprefix("read_").replace("_", " ")
+
+
+def _read(reader: Reader, run: RecordedRun) -> list[Observation]:
+    try:
+        return reader(run)
+    except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, IndexError) as error:
+        # A folder that was damaged or written by a newer rerail may hold what no reader expects.
+        return [_missing(run, _name_of(reader), f"{type(error).__name__}: {error}")]
+
+
+def _with_its_words(death: Observation, from_text: Sequence[Observation]) -> Observation:
+    """A child that ended with 1, as Python does after a traceback, while the output shows one."""
+    if death.kind != "death" or death.data.get("exit_code") != 1 or death.data.get("is_main"):
+        return death
+    said_why = any(
+        o.kind == "traceback"
+        and o.data.get("type")
+        and not (o.data.get("is_echo") or o.data.get("was_handled") or o.data.get("is_lone"))
+        and not _OF_A_CHILD.search(o.data.get("message", ""))
+        for o in from_text
+    )
+    return replace(death, data={**death.data, "said_why": said_why})
+
+
+def _not_contradicting(
+    recorded: Sequence[Observation], from_text: Sequence[Observation]
+) -> list[Observation]:
+    """Who failed first is known better from the processes' ends than from the order of lines."""
+    is_known = any(o.kind == "failed-first" for o in recorded)
+    return [o for o in from_text if not (is_known and o.kind == "failed-first")]
+
+
+def _missing(run: RecordedRun, what: str, why: str) -> Observation:
+    return Observation(
+        "missing",
+        sentence(f"the record lacks {what}: {why}"),
+        f"exit:{run.info.root_pid or 0}",
+        {"what": what, "why": why},
+    )
+
+
+def _past_ends(history: Sequence[RunFolder], deadline: Deadline) -> list[PastEnd]:
+    """Oldest first. A past run that cannot be read is no reason to be silent about this one."""
+    runs = []
+    for folder in history[:MOST_RUNS]:
+        if deadline.skips("earlier runs"):
+            break
+        try:
+            runs.append(read_material(folder, is_past=True))
+        except RerailError:
+            continue
+    runs.sort(key=lambda run: run.info.started_unix)
+    return [past_end(run) for run in runs]

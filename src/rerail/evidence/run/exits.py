@@ -1,0 +1,174 @@
+"""How each process of the tree ended.
+
+In: a recorded run. Out: its outcome, one `death` observation per process that ended by a signal or
+with a failing status, and one `outside-signal` per signal that came from elsewhere.
+
+A death is not yet a failure: a loader worker that the ending main process terminates, or a helper
+whose death the program shrugged off, is no cause. The fields let the diagnosis tell them apart:
+`was_swallowed` (the main process ended well all the same), `was_training` (it did steps itself),
+`went_on_seconds` (how long the main process lived after it) and `is_tidying` (ended by its own
+parents' clean-up, or by rerail on a stall).
+"""
+
+from __future__ import annotations
+
+from rerail.evidence.run.material import RecordedRun
+from rerail.evidence.run.words import process_in_words, seconds_in_words, sentence
+from rerail.records import Observation, Outcome, OutcomeKind, ProcessRecord
+
+# Past this many, the earliest and the signals are kept: 2,000 workers that exit 1 say one thing.
+MOST_DEATHS = 40
+_TIDYING_SIGNALS = {"SIGTERM", "SIGKILL", "SIGHUP", "SIGINT", "SIGPIPE"}
+# A parent that dies takes its children along within this time: torch's workers look for their
+# parent every five seconds, launchers send SIGTERM and wait.
+_TIDYING_SECONDS = 6.0
+
+
+def read_outcome(run: RecordedRun) -> Outcome:
+    """The recorder's word, or what can be said of a run that it did not see the end of."""
+    if run.info.outcome is not None:
+        return run.info.outcome
+    if run.info.state == "running":
+        return Outcome("unknown", "The run is still going.")
+    main = run.main
+    if main is not None and (main.exit_code is not None or main.signal is not None):
+        kind: OutcomeKind = "signal" if main.signal else "ok" if main.exit_code == 0 else "exit"
+        text = sentence(f"{process_in_words(main)} {_ending(main)}")
+        return Outcome(kind, text, signal=main.signal, exit_code=main.exit_code, process="main")
+    return Outcome("unknown", "The recorder was lost before the command ended.")
+
+
+def read_deaths(run: RecordedRun) -> list[Observation]:
+    dead = [p for p in run.processes if p.signal is not None or (p.exit_code or 0) != 0]
+    dead += _vanished(run)
+    dead.sort(key=lambda p: (p.ended_t_seconds is None, p.ended_t_seconds or 0.0))
+    if len(dead) > MOST_DEATHS:
+        main = run.main
+        keep = sorted(
+            range(len(dead)), key=lambda i: (dead[i] is not main, dead[i].signal is None, i)
+        )[:MOST_DEATHS]
+        dead = [dead[i] for i in sorted(keep)]
+    return [_death(run, process) for process in dead]
+
+
+def _vanished(run: RecordedRun) -> list[ProcessRecord]:
+    """Processes whose end nobody told but whose crash record did: their parent took the status."""
+    crashed = {f"{crash.pid}-{crash.start_ticks}": crash for crash in run.crashes}
+    found = []
+    for process in run.processes:
+        crash = crashed.get(process.key)
+        if crash is not None and process.signal is None and process.exit_code is None:
+            found.append(
+                ProcessRecord(
+                    **{
+                        **vars(process),
+                        "signal": crash.signal,
+                        "ended_t_seconds": process.ended_t_seconds or crash.t_seconds,
+                        "ending_source": "crash",
+                    }
+                )
+            )
+    return found
+
+
+def _death(run: RecordedRun, process: ProcessRecord) -> Observation:
+    main = run.main
+    is_main = main is not None and process.key == main.key
+    went_on = _went_on_seconds(process, main)
+    main_ended_well = main is not None and main.exit_code == 0 and main.signal is None
+    was_swallowed = not is_main and main_ended_well
+    text = f"{process_in_words(process)} {_ending(process)}"
+    if process.ended_t_seconds is not None:
+        text += f", {seconds_in_words(process.ended_t_seconds)} after the start"
+    if was_swallowed:
+        text += "; the main process went on and exited 0"
+        if went_on is not None and went_on >= 1:
+            text = text.replace("went on and", f"went on for {seconds_in_words(went_on)} and")
+    return Observation(
+        kind="death",
+        text=sentence(text),
+        source=f"exit:{process.pid}",
+        data={
+            "pid": process.pid,
+            "role": process.role,
+            "name": process.name,
+            "rank": run.rank_of(process),
+            "signal": process.signal,
+            "exit_code": process.exit_code,
+            "source": process.ending_source,
+            "dumped_core": process.dumped_core,
+            "is_main": is_main,
+            "was_swallowed": was_swallowed,
+            "was_training": run.was_training(process),
+            "went_on_seconds": went_on,
+            "is_tidying": _is_tidying(run, process, went_on, is_main),
+            "t_seconds": process.ended_t_seconds,
+        },
+    )
+
+
+def _ending(process: ProcessRecord) -> str:
+    if process.signal is not None:
+        core = " and left a core file" if process.dumped_core else ""
+        return f"was killed by {process.signal}{core}"
+    return f"exited with code {process.exit_code}"
+
+
+def _went_on_seconds(process: ProcessRecord, main: ProcessRecord | None) -> float | None:
+    if main is None or process.ended_t_seconds is None or main.ended_t_seconds is None:
+        return None
+    return round(main.ended_t_seconds - process.ended_t_seconds, 3)
+
+
+def _is_tidying(
+    run: RecordedRun, process: ProcessRecord, went_on: float | None, is_main: bool
+) -> bool:
+    if run.was_stopped_for_a_stall and process.signal in _TIDYING_SIGNALS:
+        return True
+    if is_main or went_on is None:
+        return False
+    if went_on <= 0:  # died with or after the main process
+        return process.signal in _TIDYING_SIGNALS or process.exit_code is not None
+    return process.signal == "SIGTERM" and went_on <= _TIDYING_SECONDS
+
+
+def read_outside_signals(run: RecordedRun) -> list[Observation]:
+    """Signals that the recorder passed on, or that a process says it was sent."""
+    found: dict[tuple[str, int | None], Observation] = {}
+    for event in run.events_of("signal-forwarded"):
+        name = str(event.data.get("signal", ""))
+        sender_pid = event.data.get("sender_pid")
+        sender_name = event.data.get("sender_name")
+        if name in ("SIGWINCH", "SIGCONT", "SIGTSTP") or (name, sender_pid) in found:
+            continue
+        who = f" by pid {sender_pid}" if sender_pid else ""
+        who += f" ({sender_name})" if sender_name else ""
+        found[(name, sender_pid)] = Observation(
+            kind="outside-signal",
+            text=f"{name} was sent from outside{who}, {seconds_in_words(event.t_seconds)} "
+            "after the start.",
+            source=f"exit:{run.info.root_pid or 0}",
+            data={
+                "signal": name,
+                "sender_pid": sender_pid,
+                "sender_name": sender_name,
+                "t_seconds": event.t_seconds,
+            },
+        )
+    known = {name for name, _ in found}
+    main = run.main
+    # Nothing inside a training ends itself by these without a crash record: someone sent them.
+    if (
+        main is not None
+        and main.signal in ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGXCPU")
+        and main.signal not in known
+        and not run.was_stopped_for_a_stall
+    ):
+        found[(main.signal, None)] = Observation(
+            kind="outside-signal",
+            text=f"The main process (pid {main.pid}) was ended by {main.signal}, sent from outside "
+            "the program; no error came before it.",
+            source=f"exit:{main.pid}",
+            data={"signal": main.signal, "sender_pid": None, "sender_name": None},
+        )
+    return list(found.values())

@@ -1,0 +1,176 @@
+"""The facts of a run: the contract's `facts` object.
+
+In: a recorded run and its observations. Out: a flat dictionary with what was observed; what was not
+observed is left out, never null. Names are public interface: docs/evidence.md lists them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rerail.evidence.run.material import RecordedRun
+from rerail.evidence.run.memory import limit_uses, memory_limits, tree_peak
+from rerail.evidence.run.progress import last_printed
+from rerail.records import Observation
+
+
+def read_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[str, Any]:
+    facts: dict[str, Any] = {}
+    facts.update(_progress_facts(run, observations))
+    facts.update(_crash_facts(run, observations))
+    facts.update(_memory_facts(run, observations))
+    facts.update(_resource_facts(run, observations))
+    facts.update(_setting_facts(observations))
+    outcome = run.info.outcome
+    if outcome is not None:
+        facts["signal"] = outcome.signal
+        facts["exit_code"] = outcome.exit_code
+    first = _first(observations, "failed-first")
+    if first is not None:
+        facts["failed_first"] = first.data.get("who")
+        facts["echoes"] = first.data.get("others") or None
+    stall = _first(observations, "stall")
+    if stall is not None:
+        facts["stuck_process"] = f"{stall.data['role']} (pid {stall.data['pid']})"
+        facts["stuck_in"] = stall.data["functions"][:4] or None
+        facts["silent_seconds"] = stall.data["silent_seconds"]
+    if run.info.elapsed_seconds is not None:
+        facts["elapsed_seconds"] = round(run.info.elapsed_seconds, 3)
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _first(observations: Sequence[Observation], kind: str) -> Observation | None:
+    return next((o for o in observations if o.kind == kind), None)
+
+
+def _progress_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[str, Any]:
+    box = next((o for o in observations if o.kind == "progress" and not _is_printed(o)), None)
+    printed = last_printed(observations)
+    seen = box.data if box else {}
+    said = printed.data if printed else {}
+    facts = {
+        "last_step": said.get("step", seen.get("step")),
+        "optimizer_steps": seen.get("step"),
+        "epoch": _whole(said.get("epoch", seen.get("epoch"))),
+        "phase": seen.get("phase") or said.get("phase"),
+        "loss": _jsonable(said.get("loss", seen.get("loss"))),
+        "loss_trend": seen.get("loss_trend"),
+        "total": said.get("total", seen.get("total")),
+    }
+    training = run.training_box
+    if training is not None and training.batch_shapes:
+        facts["batch_shapes"] = training.batch_shapes
+    bad = _first(observations, "nonfinite-loss")
+    facts["nonfinite_since_step"] = bad.data.get("step") if bad else None
+    return facts
+
+
+def _is_printed(observation: Observation) -> bool:
+    return observation.source.startswith("output:")
+
+
+def _whole(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _jsonable(loss: object) -> object:
+    """NaN and infinity have no number in JSON: they go as text."""
+    if isinstance(loss, float) and (loss != loss or loss in (float("inf"), float("-inf"))):
+        return str(loss)
+    return loss
+
+
+def _crash_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[str, Any]:
+    crashes = [o.data for o in observations if o.kind == "crash"]
+    ended_well = run.info.outcome is not None and run.info.outcome.kind == "ok"
+    trained = {box.pid for box in run.boxes if box.optimizer_steps or box.backward_calls}
+    if ended_well:  # a helper's crash that the program shrugged off is not the run's
+        crashes = [crash for crash in crashes if crash["pid"] in trained]
+    if not crashes:
+        return {}
+    # The crash that ended the run, not the one that a helper had on its own.
+    crash = next((c for c in reversed(crashes) if c["role"] in ("main", "rank")), crashes[0])
+    address = crash["address"] if crash["address_kind"] else None
+    return {
+        "library": crash["library"],
+        "function": crash["function"],
+        "caller_library": crash["caller_library"],
+        "python_function": crash["python_function"],
+        "crashed_thread": None if crash["is_main_thread"] else crash["thread_name"],
+        "crashed_process": crash["role"],
+        "fault_address": f"0x{address:x}" if address is not None else None,
+        "address_kind": crash["address_kind"],
+        "last_words": (crash["message"] or "").strip()[:500] or None,
+    }
+
+
+def _memory_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[str, Any]:
+    facts: dict[str, Any] = {}
+    peak = tree_peak(run)
+    if peak is not None:
+        facts["peak_rss_bytes"] = peak.rss_bytes
+    uses = [use for use in limit_uses(run) if use.source != "ram"]
+    killed = _first(observations, "oom-kill")
+    if killed is not None and killed.data["limit_bytes"]:
+        facts["memory_limit_bytes"] = killed.data["limit_bytes"]
+        facts["memory_limit_source"] = killed.data["cgroup"] or "ram"
+    elif uses:
+        facts["memory_limit_bytes"] = uses[0].limit_bytes
+        facts["memory_limit_source"] = uses[0].source
+    elif limits := [limit for limit in memory_limits(run) if limit.source.startswith("cgroup")]:
+        facts["memory_limit_bytes"] = limits[0].limit_bytes
+        facts["memory_limit_source"] = limits[0].source
+    from_outside = _first(observations, "no-oom-kill")
+    if from_outside is not None:
+        facts["killed_from_outside"] = from_outside.text
+    space = _first(observations, "address-space-limit")
+    if space is not None:
+        facts["address_space_limit_bytes"] = space.data["limit_bytes"]
+    leak = next(
+        (o for o in observations if o.kind == "memory-growth" and o.data["shape"] == "leak"), None
+    )
+    if leak is not None and "bytes_per_step" in leak.data:
+        facts["leak_bytes_per_step"] = int(leak.data["bytes_per_step"])
+    return facts
+
+
+def _resource_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[str, Any]:
+    facts: dict[str, Any] = {}
+    if run.vitals:
+        facts["threads"] = max(row.tree.threads for row in run.vitals) or None
+        facts["fds"] = (
+            max((vitals.fds for row in run.vitals for vitals in row.processes.values()), default=0)
+            or None
+        )
+        facts["processes"] = max(row.process_count for row in run.vitals) or None
+    for kind, name in (
+        ("fds-near-limit", "fds_limit"),
+        ("threads-near-limit", "threads_limit"),
+        ("shm-near-limit", "shm_limit_bytes"),
+    ):
+        near = _first(observations, kind)
+        if near is not None:
+            facts[name] = int(near.data["limit"])
+    return facts
+
+
+def _setting_facts(observations: Sequence[Observation]) -> dict[str, Any]:
+    facts: dict[str, Any] = {}
+    loaders = [o.data for o in observations if o.kind == "loader"]
+    if loaders:
+        most = max(loaders, key=lambda data: data["workers"])
+        facts["loader_workers"] = most["workers"]
+        facts["batch_size"] = most["batch_size"]
+        facts["start_method"] = most["start_method"] if most["workers"] else None
+    ratio = _first(observations, "accumulation")
+    if ratio is not None:
+        facts["accumulation"] = round(ratio.data["backward_per_step"], 2)
+    loaded = _first(observations, "file-loaded")
+    if loaded is not None:
+        facts["last_file"] = loaded.data["path"]
+        facts["last_file_bytes"] = loaded.data["size_bytes"]
+    openmp = _first(observations, "openmp-runtimes")
+    if openmp is not None:
+        facts["openmp_runtimes"] = openmp.data["names"]
+    return facts

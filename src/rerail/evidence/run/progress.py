@@ -1,0 +1,204 @@
+"""How far did the training come, and how was it set up?
+
+In: the black boxes, and what the text readers saw in the output. Out: `progress`, `nonfinite-loss`,
+`loader`, `accumulation` and `exception` observations.
+
+A step number that the program printed goes before the agent's own count, because that is the number
+that the user knows: programs count from zero or one, and over epochs or within one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from rerail.evidence.run.material import RecordedRun
+from rerail.evidence.run.words import counted, file_name, process_in_words, sentence
+from rerail.records import BlackBox, Observation
+
+_MOST_FILES = 3
+
+
+def read_progress(run: RecordedRun) -> list[Observation]:
+    box = run.training_box
+    if box is None:
+        return []
+    found = [_progress(run, box)]
+    for member in run.boxes:
+        if member.first_nonfinite_step is not None:
+            found.append(_nonfinite(member))
+    return found
+
+
+def _progress(run: RecordedRun, box: BlackBox) -> Observation:
+    data: dict[str, Any] = {"step": box.optimizer_steps or None, "counted_by": "agent"}
+    words = []
+    if box.epoch is not None:
+        data["epoch"] = box.epoch
+        words.append(f"in epoch {box.epoch}")
+    if box.phase:
+        data["phase"] = box.phase
+        words.append(f"during {box.phase}")
+    if box.loss is not None:
+        data["loss"] = box.loss
+        words.append(f"with loss {box.loss:.4g}")
+    if box.progress_total:
+        data["total"] = box.progress_total
+    text = counted(box.optimizer_steps, "optimiser step") + " done"
+    if not box.optimizer_steps and box.batches:
+        data["batches"] = box.batches
+        text = counted(box.batches, "batch").replace("batchs", "batches") + " done"
+    text += f" ({', '.join(words)})" if words else ""
+    if box.progress_text:
+        data["progress_text"] = box.progress_text
+        text += f'; its progress bar said "{box.progress_text.strip()}"'
+    trend = loss_trend(box)
+    if trend:
+        data["loss_trend"] = trend
+        text += f"; the loss was {trend}"
+    if box.rank is not None:
+        data["rank"] = box.rank
+    return Observation("progress", sentence(text), f"box:{box.pid}", data)
+
+
+def loss_trend(box: BlackBox) -> str | None:
+    """falling, level, rising or diverging over the steps that the box still holds."""
+    losses = [p.loss for p in box.history if p.loss is not None]
+    if len(losses) < 8:
+        return None
+    if not math.isfinite(losses[-1]):
+        return "diverging"
+    finite = [loss for loss in losses if math.isfinite(loss)]
+    quarter = max(len(finite) // 4, 2)
+    early = sum(finite[:quarter]) / quarter
+    late = sum(finite[-quarter:]) / quarter
+    spread = max(abs(early), abs(late), 1e-12)
+    if late > 10 * abs(early) and late > 1:
+        return "diverging"
+    if abs(late - early) < 0.05 * spread:
+        return "level"
+    return "falling" if late < early else "rising"
+
+
+def _nonfinite(box: BlackBox) -> Observation:
+    value = next(
+        (p.loss for p in box.history if p.loss is not None and not math.isfinite(p.loss)), None
+    )
+    if value is None and box.loss is not None and not math.isfinite(box.loss):
+        value = box.loss
+    name = str(value) if value is not None else "not finite"
+    return Observation(
+        "nonfinite-loss",
+        f"The loss became {name} at step {box.first_nonfinite_step}.",
+        f"box:{box.pid}",
+        {"step": box.first_nonfinite_step, "value": name, "rank": box.rank},
+    )
+
+
+def read_settings(run: RecordedRun) -> list[Observation]:
+    """DataLoader settings as built, and gradient accumulation as it really happened."""
+    found: list[Observation] = []
+    told: set[tuple[Any, ...]] = set()
+    for box in run.boxes:
+        for loader in box.loaders:
+            settings = (loader.workers, loader.start_method, loader.batch_size)
+            if settings in told:
+                continue
+            told.add(settings)
+            method = (
+                f" started by {loader.start_method}"
+                if loader.start_method and loader.workers
+                else ""
+            )
+            size = f", batches of {loader.batch_size}" if loader.batch_size else ""
+            found.append(
+                Observation(
+                    "loader",
+                    f"A DataLoader with {counted(loader.workers, 'worker')}{method}{size}.",
+                    f"box:{box.pid}",
+                    {
+                        "workers": loader.workers,
+                        "start_method": loader.start_method,
+                        "batch_size": loader.batch_size,
+                        "persistent": loader.persistent,
+                        "pin_memory": loader.pin_memory,
+                    },
+                )
+            )
+    box_of_training = run.training_box
+    ratio = box_of_training.backward_per_step if box_of_training else None
+    if box_of_training is not None and ratio is not None and ratio > 1.05:
+        found.append(
+            Observation(
+                "accumulation",
+                f"Gradients were accumulated: {ratio:.3g} backward passes per optimiser step.",
+                f"box:{box_of_training.pid}",
+                {
+                    "backward_per_step": ratio,
+                    "backward_calls": box_of_training.backward_calls,
+                    "optimizer_steps": box_of_training.optimizer_steps,
+                },
+            )
+        )
+    return found
+
+
+def read_loaded_files(run: RecordedRun) -> list[Observation]:
+    """The last data files and checkpoints that the program opened, newest first."""
+    box = run.training_box or next((box for box in run.boxes if box.files), None)
+    if box is None:
+        return []
+    return [
+        Observation(
+            "file-loaded",
+            f"{file_name(loaded.path)} ({loaded.size_bytes} bytes) was opened by {loaded.loader}"
+            f"{', memory-mapped' if loaded.is_mapped else ''} ({loaded.path}).",
+            f"box:{box.pid}",
+            {
+                "path": loaded.path,
+                "loader": loaded.loader,
+                "size_bytes": loaded.size_bytes,
+                "is_mapped": loaded.is_mapped,
+            },
+        )
+        for loaded in reversed(box.files[-_MOST_FILES:])
+    ]
+
+
+def read_exceptions(run: RecordedRun) -> list[Observation]:
+    """Uncaught exceptions, as each process's own hook saw them."""
+    found = []
+    for box in run.boxes:
+        if box.exception_type is None or box.exception_type == "SystemExit":
+            continue
+        process = run.process_of(box)
+        message = (box.exception_text or "").strip()
+        first = " ".join(message.split())
+        who = process_in_words(process) if process else f"a process (pid {box.pid})"
+        is_named = first.startswith(box.exception_type)
+        shown = first if is_named else f"{box.exception_type}: {first}".rstrip(": ")
+        found.append(
+            Observation(
+                "exception",
+                sentence(f"uncaught in {who}: {shown[:280]}"),
+                f"box:{box.pid}",
+                {
+                    "type": box.exception_type,
+                    "message": message,
+                    "rank": box.rank,
+                    "stream": None if box.rank is None else f"rank {box.rank}",
+                    "role": run.role_of(box),
+                    "python_function": None,
+                    "pid": box.pid,
+                    "t_seconds": process.ended_t_seconds if process else None,
+                },
+            )
+        )
+    return found
+
+
+def last_printed(observations: Sequence[Observation]) -> Observation | None:
+    """The last `progress` that the output itself showed."""
+    printed = [o for o in observations if o.kind == "progress" and o.source.startswith("output:")]
+    return printed[-1] if printed else None

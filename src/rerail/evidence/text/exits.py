@@ -1,0 +1,224 @@
+"""What shells, launchers, schedulers, debuggers and crash reporters say of how something ended.
+
+In: clean lines. Out: `ExitLine`s in order. Only the fixed forms in which such programs speak are
+read, so that "Killed" in a sentence is not a death.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rerail.evidence.text.lines import Line
+from rerail.platform.patterns import LinearPattern, linear
+
+SIGNALS = {
+    1: "SIGHUP",
+    2: "SIGINT",
+    3: "SIGQUIT",
+    4: "SIGILL",
+    5: "SIGTRAP",
+    6: "SIGABRT",
+    7: "SIGBUS",
+    8: "SIGFPE",
+    9: "SIGKILL",
+    11: "SIGSEGV",
+    13: "SIGPIPE",
+    15: "SIGTERM",
+}
+_NAMES = {name: number for number, name in SIGNALS.items()}
+_WORDS = {
+    "killed": "SIGKILL",
+    "terminated": "SIGTERM",
+    "segmentation fault": "SIGSEGV",
+    "segmentation violation": "SIGSEGV",
+    "segfault": "SIGSEGV",
+    "aborted": "SIGABRT",
+    "abort": "SIGABRT",
+    "abort trap": "SIGABRT",
+    "bus error": "SIGBUS",
+    "illegal instruction": "SIGILL",
+    "illegal hardware instruction": "SIGILL",
+    "floating point exception": "SIGFPE",
+    "floating-point exception": "SIGFPE",
+    "erroneous arithmetic operation": "SIGFPE",
+    "hangup": "SIGHUP",
+    "interrupt": "SIGINT",
+    "trace/breakpoint trap": "SIGTRAP",
+    "trace trap": "SIGTRAP",
+    "user interrupt": "SIGINT",
+}
+_WORD = "|".join(sorted(_WORDS, key=len, reverse=True))
+_WINDOWS = {
+    0xC0000005: "SIGSEGV",
+    0xC0000374: "SIGABRT",
+    0xC0000409: "SIGABRT",
+    0xC00000FD: "SIGSEGV",
+    0xC000001D: "SIGILL",
+    0xC0000094: "SIGFPE",
+    0xC000013A: "SIGINT",
+}
+_SIG = r"SIG(?:HUP|INT|QUIT|ILL|TRAP|ABRT|BUS|FPE|KILL|SEGV|PIPE|TERM)"
+
+
+@dataclass(frozen=True)
+class ExitLine:
+    line: Line
+    by: str  # shell, launcher, scheduler, container, debugger, crash-report, faulthandler, …
+    signal: str | None = None
+    exit_code: int | None = None
+    rank: int | None = None
+    dumped_core: bool = False
+
+
+def _of(by: str, pattern: str) -> tuple[str, LinearPattern]:
+    return by, linear(pattern, re.IGNORECASE)
+
+
+# Groups: word (a signal in words), sig (SIGNAME), num (a signal's number), code (an exit code).
+_FORMS = [
+    # "Killed", "Segmentation fault (core dumped)", "Abort trap: 6": a whole line of a shell.
+    _of("shell", rf"[\s*>`-]*(?P<word>{_WORD})(?:: \d+)?(?P<core>\s*\(core dumped\))?[.!*`]*\s*$"),
+    # "run.sh: line 40: 53306 Killed   python train.py", "[1]  + 31148 abort  python lora.py"
+    _of(
+        "shell",
+        rf"(?:.*: line \d+:\s+\d+|\[\d+\]\s*[+-]?\s+\d+(?:\s\w+)?) (?P<word>{_WORD})\b(?:: \d+)?"
+        r"(?P<core>\s*\(core dumped\))?(?:\s|$)",
+    ),
+    _of(
+        "shell", rf"(?:zsh|bash|sh|-?\w*sh): (?:line \d+: )?(?:\d+ )?(?P<word>{_WORD})\b(?:\s|:|$)"
+    ),
+    _of(
+        "shell",
+        rf"\s*(?P<word>{_WORD})(?:: \d+)?(?P<core>\s*\(core dumped\))?\s{{2,}}\S*(?:python|sh|\./)",
+    ),
+    _of("shell", rf"fish: .*terminated by signal (?P<sig>{_SIG})"),
+    _of("shell", r"Command terminated by signal (?P<num>\d+)"),
+    _of("shell", r"Process finished with exit code (?P<code>-?\d+)"),
+    _of(
+        "shell",
+        r"\b(?:exit|exited|return)(?:s|ed)?\s*(?:with)?\s*(?:exit\s*)?(?:return\s*)?(?:code|status)"
+        r"\s*[:=]?\s*(?:is\s*)?(?P<code>-?\d+)\b",
+    ),
+    _of("shell", r"^(?:exit|rc|status)\s*[:=]?\s*(?P<code>\d+)$"),
+    _of("shell", r"program exited with code (?P<code>-?\d+)"),
+    _of("launcher", r"exit ?code\s*:\s*(?P<code>-?\d+)\)?"),
+    _of("launcher", rf"\bSignal (?P<num>\d+) \((?P<sig>{_SIG})\) received by PID"),
+    _of("launcher", rf"terminated with signal (?P<sig>{_SIG})"),
+    _of("launcher", r"terminated with exit code (?P<code>-?\d+)"),
+    _of("launcher", r"exits with return code = (?P<code>-?\d+)"),
+    _of("launcher", rf"died with <Signals\.(?P<sig>{_SIG})"),
+    _of("launcher", r"non-zero exit status (?P<code>-?\d+)"),
+    _of("launcher", r"exited on signal (?P<num>\d+)"),
+    _of("launcher", r"EXIT STRING: .*\(signal (?P<num>\d+)\)"),
+    _of("launcher", r"Received (?P<num>\d+) death signal"),
+    _of("launcher", r"Process \d+ got signal: (?P<num>\d+)"),
+    _of("launcher", rf"\{{(?P<sig>{_SIG})\(-\d+\)"),
+    _of("launcher", r"Worker \(?\S*\)? ?was sent SIGKILL|sent (?P<sig>SIGKILL)!"),
+    _of("dataloader", rf"is killed by signal: (?P<word>{_WORD})"),
+    _of("dataloader", r"exited unexpectedly with exit code (?P<code>\d+)"),
+    _of("scheduler", rf"srun: error: .*task[s ].*: (?P<word>{_WORD})\b"),
+    _of("scheduler", r"srun: error: .*Exited with exit code (?P<code>\d+)"),
+    _of("scheduler", rf"task \d+: (?P<word>{_WORD})"),
+    _of("container", r"Exit Code:\s+(?P<code>\d+)"),
+    _of("container", r"(?:exited with code|terminated with exit code) (?P<code>\d+)"),
+    _of("debugger", rf"received signal (?P<sig>{_SIG})\b"),
+    _of("debugger", rf"(?:terminated with signal|stop reason = signal) (?P<sig>{_SIG})"),
+    _of("faulthandler", rf"Fatal Python error: (?P<word>{_WORD})"),
+    _of("faulthandler", r"Windows fatal exception: (?P<access>access violation)"),
+    _of("crash-report", rf"Exception Type:\s+EXC_\w+ \((?P<sig>{_SIG})\)"),
+    _of("crash-report", rf"\"(?:signal|indicator)\"\s*:\s*\"(?P<sig>{_SIG})"),
+    _of("crash-report", rf"\*\*\* (?P<sig>{_SIG}) (?:\(@|received)"),
+    _of("crash-report", r"Signal: [\w ]+ \((?P<num>\d+)\)"),
+    _of("crash-report", r"^signal \((?P<num>\d+)\): "),
+    _of(
+        "crash-report",
+        r"(?:exit(?:ed|ing)?|crash\w*|died|core dumped|terminated|killed|ended)[^\n]{0,30}"
+        r"\bsignal:? #?(?P<num>\d+)\b",
+    ),
+    _of("crash-report", r"Caught signal (?P<num>\d+) \("),
+    _of("crash-report", rf"(?:signal |^#\s+)(?P<sig>{_SIG}) \(0x[0-9a-f]+\) at pc="),
+    _of("crash-report", rf"`(?P<word>{_WORD})` is detected by the operating system"),
+    _of(
+        "crash-report",
+        r"(?:process|worker|child|job)[^.\n]{0,40} (?:was )?(?:terminated|killed|died|crashed)"
+        rf"[^.\n]{{0,20}} (?:by|with|of|due to) (?:signal )?(?P<sig>{_SIG})\b",
+    ),
+]
+_WORTH = (
+    *("signal", "kill", "terminat", "segm", "segf", "abort", "bus error", "illegal", "floating"),
+    *("hangup", "interrupt", "trap", "exit", "rc", "status", "died", "fatal", "exc_", "sig"),
+)
+_RANK = linear(r"(?:local_rank|rank)\s*[:=]?\s*(\d+)", re.IGNORECASE)
+# torchrun's report: who failed first, and apart from it those that it then told to end.
+_FOLLOWERS = "Failures:"
+_OTHER_PART = linear(r"Root Cause|[=*]{10,}\s*$")
+
+
+def find_exits(lines: Iterable[Line]) -> list[ExitLine]:
+    found = []
+    of_followers = False
+    for line in lines:
+        if len(line.text) > 3000:
+            continue
+        if of_followers and _OTHER_PART.search(line.text):
+            of_followers = False
+        elif line.text.rstrip().endswith(_FOLLOWERS):
+            of_followers = True
+        lowered = line.text.lower()
+        if not any(word in lowered for word in _WORTH) or not (one := read_exit(line)):
+            continue
+        if not (of_followers and one.signal == "SIGTERM"):
+            found.append(one)
+    return found
+
+
+def read_exit(line: Line) -> ExitLine | None:
+    """What the line says of an ending, or None."""
+    for by, pattern in _FORMS:
+        found = pattern.search(line.text) if by != "shell" else _shell(pattern, line.text)
+        if not found:
+            continue
+        groups = found.groupdict()
+        signal, code = _meaning(groups)
+        if signal is None and code is None:
+            continue
+        rank = _RANK.search(line.text)
+        number = int(rank.group(1)) if rank else _stream_rank(line.stream)
+        return ExitLine(line, by, signal, code, number, bool(groups.get("core")))
+    return None
+
+
+def _shell(pattern: LinearPattern, text: str) -> re.Match[str] | None:
+    return pattern.match(text) if "word" in pattern.groupindex else pattern.search(text)
+
+
+def _stream_rank(stream: str) -> int | None:
+    return int(stream[5:]) if stream.startswith("rank ") else None
+
+
+def _meaning(groups: dict[str, str | None]) -> tuple[str | None, int | None]:
+    if groups.get("word"):
+        return _WORDS[str(groups["word"]).lower()], None
+    if groups.get("sig"):
+        name = str(groups["sig"]).upper()
+        return (name, None) if name in _NAMES else (None, None)
+    if groups.get("num"):
+        return SIGNALS.get(int(str(groups["num"]))), None
+    if groups.get("access"):
+        return "SIGSEGV", None
+    if groups.get("code"):
+        return from_code(int(str(groups["code"])))
+    return None, None
+
+
+def from_code(code: int) -> tuple[str | None, int | None]:
+    """(signal, exit code) of a status as launchers print it: -9, 137, 3221225477, 1."""
+    if windows := _WINDOWS.get(code & 0xFFFFFFFF):
+        return windows, code
+    if -64 < code < 0:
+        return SIGNALS.get(-code), None
+    if 128 < code < 160 and code - 128 in SIGNALS:
+        return SIGNALS[code - 128], code
+    return None, code

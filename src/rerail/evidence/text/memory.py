@@ -1,0 +1,191 @@
+"""Memory as a log tells of it: GPU allocators' own accounts, and printed usage that keeps growing.
+
+In: clean lines. Out: `GpuShortage` for each out-of-memory message with its numbers in bytes, and
+`PrintedGrowth` for each series of printed host-memory figures that grew to the end.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from rerail.evidence.text.lines import Line
+from rerail.platform.patterns import linear
+
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_SIZE = r"([\d.]+)\s*([KMGT]?)i?B\b"
+
+
+def to_bytes(number: str, unit: str) -> int:
+    return int(float(number) * _UNITS[unit.lower()])
+
+
+@dataclass(frozen=True)
+class GpuShortage:
+    line: Line
+    backend: str
+    requested_bytes: int | None = None
+    total_bytes: int | None = None
+    free_bytes: int | None = None
+    allocated_bytes: int | None = None
+    idle_bytes: int | None = None  # reserved by the allocator but unallocated
+
+    @property
+    def idle_share(self) -> float | None:
+        """Of the whole device, what was reserved but idle."""
+        if self.idle_bytes is None or not self.total_bytes:
+            return None
+        return round(self.idle_bytes / self.total_bytes, 4)
+
+    @property
+    def looks_fragmented(self) -> bool:
+        """The request would have fitted into what was reserved but idle, together with what was
+        free; and the idle part is more than rounding."""
+        if not self.requested_bytes or self.idle_bytes is None:
+            return False
+        whole = self.total_bytes or self.allocated_bytes or 0
+        is_large = self.idle_bytes >= max(0.02 * whole, 256 << 20)
+        free = self.free_bytes or 0
+        return is_large and free < self.requested_bytes <= self.idle_bytes + free
+
+
+_SHORTAGE = linear(r"(?P<backend>CUDA|HIP|MPS|XPU|NPU)(?: backend)? out of memory", re.IGNORECASE)
+_PARTS = {
+    "requested_bytes": linear(rf"[Tt]ried to allocate {_SIZE}"),
+    "total_bytes": linear(
+        rf"total capacity of {_SIZE}|{_SIZE} total capacity|max allowed: {_SIZE}"
+    ),
+    "free_bytes": linear(rf"of which {_SIZE} is free|{_SIZE} free"),
+    "allocated_bytes": linear(
+        rf"{_SIZE} is allocated by PyTorch|{_SIZE} already allocated|MPS allocated: {_SIZE}"
+    ),
+    "idle_bytes": linear(rf"{_SIZE} is reserved by PyTorch but unallocated|{_SIZE} cached"),
+    "reserved_bytes": linear(rf"{_SIZE} reserved in total"),
+}
+
+
+def find_shortages(lines: Iterable[Line]) -> list[GpuShortage]:
+    found = []
+    for line in lines:
+        if "ut of memory" in line.text and (match := _SHORTAGE.search(line.text)):
+            found.append(_shortage(line, match.group("backend").lower()))
+    return found
+
+
+def _shortage(line: Line, backend: str) -> GpuShortage:
+    numbers: dict[str, int] = {}
+    for name, pattern in _PARTS.items():
+        if match := pattern.search(line.text):
+            groups = [group for group in match.groups() if group is not None]
+            try:
+                numbers[name] = to_bytes(groups[0], groups[1] if len(groups) > 1 else "")
+            except (ValueError, KeyError):
+                continue
+    reserved = numbers.pop("reserved_bytes", None)
+    if reserved is not None and "allocated_bytes" in numbers:
+        # The older message gives the sum; what is idle is the difference.
+        numbers["idle_bytes"] = max(0, reserved - numbers["allocated_bytes"])
+    return GpuShortage(line, backend, **numbers)
+
+
+@dataclass(frozen=True)
+class PrintedGrowth:
+    first: Line
+    last: Line
+    points: int
+    first_value: float
+    last_value: float
+    unit: str
+
+
+# A label (group 1) with a number (group 2) behind it; the unit may be missing where the label
+# says memory.
+_QUANTITY = linear(
+    r"(?P<label>[A-Za-z_][\w ]{0,40}?)\s*(?:\([^)]*\))?\s*[:=]?\s*"
+    r"(?P<number>\d[\d,]*(?:\.\d+)?)\s*"
+    r"(?:(?P<unit>[KMGT]i?B\b|%|bytes\b)|(?P<letter>[KMG])(?:[^\w/]|$))?",
+    re.IGNORECASE,
+)
+_ABOUT_MEMORY = linear(
+    r"\b(?:\w*memory\w*|mem|\w*rss|ram|vms|uss|pss|heap|resident|usage|svmem|virtual_memory)\b",
+    re.I,
+)
+_MEMORY_WORDS = ("mem", "rss", "ram", "vms", "uss", "pss", "heap", "resident", "usage")
+_FALLING = linear(r"available|free\b", re.IGNORECASE)
+_STILL = linear(r"\btotal\b|limit|capacity|peak", re.IGNORECASE)
+_DEVICE = linear(r"gpu|cuda|device|vram|hbm|mps|disk|swap|cache hit|bandwidth", re.IGNORECASE)
+# "mem: 2345" without a unit is how a training log prints the GPU's megabytes.
+_BARE_NUMBER = linear(r"\bmem(?:ory)?: ?\d{3,5}\b\s*(?P<unit>[kmg]?)", re.IGNORECASE)
+_DIGITS = linear(r"[-+]?\d[\d,.]*")
+_MOST_SERIES = 400
+_MOST_MEMORY_LINES = 2000
+
+
+def find_printed_growth(lines: Sequence[Line]) -> list[PrintedGrowth]:
+    series: dict[str, list[tuple[Line, float]]] = defaultdict(list)
+    for line in _about_memory(lines):
+        if len(series) > _MOST_SERIES:
+            break
+        for match in _QUANTITY.finditer(line.text):
+            label, number, unit, letter = match.groups()
+            unit = (unit or letter or "").lower()
+            if _STILL.search(label) or not (unit or _ABOUT_MEMORY.search(label)):
+                continue
+            value = float(number.replace(",", ""))
+            if unit not in ("", "%", "bytes"):
+                value *= _UNITS[unit[0]]
+            template = _DIGITS.sub("0", line.text[: match.start(2)])[-80:]
+            series[template].append((line, -value if _FALLING.search(label) else value))
+    return [growth for points in series.values() if (growth := _growth(points))]
+
+
+def _about_memory(lines: Sequence[Line]) -> list[Line]:
+    """The last lines that speak of the host's memory, in order."""
+    found: list[Line] = []
+    for line in reversed(lines):
+        if len(line.text) > 400 or not any(word in line.text.lower() for word in _MEMORY_WORDS):
+            continue
+        if _ABOUT_MEMORY.search(line.text) and not _is_of_a_device(line.text):
+            found.append(line)
+            if len(found) >= _MOST_MEMORY_LINES:
+                break
+    return found[::-1]
+
+
+def _is_of_a_device(text: str) -> bool:
+    if _DEVICE.search(text):
+        return True
+    bare = _BARE_NUMBER.search(text)
+    return bare is not None and not bare.group("unit")
+
+
+def _growth(points: list[tuple[Line, float]]) -> PrintedGrowth | None:
+    """Growth that went on to the end: most steps rise, and the last third is above the middle.
+
+    How much is enough depends on how much was printed: over a few lines only growth of some per
+    cent says anything, over dozens a steady creep does too.
+    """
+    if len(points) < 4:
+        return None
+    points = points[-400:]
+    values = [value for _, value in points]
+    pairs = [(a, b) for a, b in itertools.pairwise(values) if a != b]
+    if not pairs:
+        return None
+    rises = sum(b > a for a, b in pairs) / len(pairs)
+    third = max(1, len(values) // 3)
+    middle = values[third:-third] or values[:1]
+    late = sum(values[-third:]) / third
+    size = abs(values[0]) or 1.0
+    gain = (values[-1] - values[0]) / size
+    enough = 0.04 if values[0] > 0 else 0.004  # of what is available little goes per step
+    is_steady = rises >= 0.9 and len(pairs) >= 6
+    if rises < 0.6 or gain < (0.001 if is_steady else enough):
+        return None
+    if late - sum(middle) / len(middle) < 0.1 * gain * size:
+        return None
+    first, last = points[0][0], points[-1][0]
+    return PrintedGrowth(first, last, len(points), abs(values[0]), abs(values[-1]), "bytes")

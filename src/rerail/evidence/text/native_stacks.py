@@ -1,0 +1,123 @@
+"""Native stacks as debuggers, crash reports and runtimes print them into a log.
+
+In: clean lines. Out: `NativeStack`s: frames innermost first as (library, function), which tool
+wrote them, and whether the same function repeats so often that the stack must have run out.
+Also the dumps of faulthandler and py-spy, which give Python frames instead.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rerail.evidence.text.lines import Line
+from rerail.platform.patterns import linear
+
+_GDB = linear(
+    r"\s*#(?P<n>\d+)\s+(?:0x[0-9a-f]+ (?:in )?)?(?P<function>[^\s(]+(?: \([^)]*\))?[^\s(]*)?.*?"
+    r"(?:(?:\bfrom |\bat |\()(?P<library>[^\s()+:]+\.(?:so[\d.]*|dylib|dll))|$)"
+)
+_FROM = linear(r"\s+from (?P<library>\S+\.(?:so[\d.]*|dylib))")
+_LLDB = linear(
+    r"\s*(?:\* )?(?:frame )?#(?P<n>\d+):? +(?:0x[0-9a-f]+ )?(?P<library>[\w.+-]+)`"
+    r"(?P<function>[^\n]+?)(?: \+ \d+)?$"
+)
+_GLIBC = linear(
+    r"(?P<library>/?[^\s(]+)\((?P<function>[^)+]*)(?:\+0x[0-9a-f]+)?\) ?\[0x[0-9a-f]+\]"
+)
+_APPLE = linear(
+    r"(?P<n>\d+)\s+(?P<library>[\w.+-]+)\s+0x[0-9a-f]{8,} (?P<function>\S.*?)(?: \+ \d+)?$"
+)
+_FRAME_NUMBER = linear(r"\s*(?:\* )?(?:frame )?#(\d+)")
+_FAULTHANDLER = linear(r"(?:Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\)")
+_PY_FRAME = linear(r"\s+File \"(?P<file>[^\"]+)\", line (?P<line>\d+),? in (?P<function>\S+)")
+_FATAL = linear(r"Fatal Python error: (?P<fatal>.+)|Windows fatal exception: (?P<windows>.+)")
+_PYSPY = linear(r"Thread .*\((?:idle|active|active\+gil)\)|Thread \((?:idle|active)[^)]*\)")
+_PYSPY_FRAME = linear(r"\s+(?P<function>[\w<>.]+) \((?P<file>[^()]+):(?P<line>\d+)\)")
+REPEATS = 25  # the same function this often in what was pasted: a recursion
+DEEP = 400  # a frame of this number: a recursion, however little of it was pasted
+
+
+@dataclass
+class NativeStack:
+    first: Line
+    tool: str  # debugger, glibc, crash-report, faulthandler, py-spy
+    frames: list[tuple[str, str]] = field(default_factory=list)
+    fatal: str = ""
+    deepest: int = 0  # the highest frame number
+
+    @property
+    def library(self) -> str:
+        """The innermost library that is not the C library or a signal trampoline."""
+        for library, _ in self.frames:
+            name = library.rpartition("/")[2]
+            if name and not _PLUMBING.match(name):
+                return name
+        return ""
+
+    @property
+    def is_recursion(self) -> bool:
+        if self.deepest >= DEEP:
+            return True
+        counts = Counter(function for _, function in self.frames if function not in ("", "??"))
+        return bool(counts) and counts.most_common(1)[0][1] >= REPEATS
+
+
+_PLUMBING = linear(
+    r"(?:libc|libpthread|ld-linux\S*|libsystem_\w+|libm|libdl|linux-vdso|libstdc\+\+|libc\+\+abi)\b|python[\d.]*$|libpython"
+)
+
+
+def find_native_stacks(lines: Sequence[Line]) -> list[NativeStack]:
+    found: list[NativeStack] = []
+    fatal = ""
+    current: NativeStack | None = None
+    quiet = 0
+    for line in lines:
+        text = line.text
+        if match := _FATAL.search(text):
+            fatal = (match.group("fatal") or match.group("windows")).strip()
+        if _FAULTHANDLER.search(text) or _PYSPY.match(text):
+            tool = "py-spy" if _PYSPY.match(text) else "faulthandler"
+            current = NativeStack(line, tool, fatal=fatal)
+            found.append(current)
+            quiet = 0
+            continue
+        frame = _frame(text, current)
+        if frame is None:
+            if current and (extra := _FROM.match(text)) and current.frames:
+                current.frames[-1] = (extra.group("library"), current.frames[-1][1])
+                continue
+            quiet += 1
+            if quiet > 3:
+                current = None
+            continue
+        tool, library, function = frame
+        if current is None or (current.tool != tool and current.frames):
+            current = NativeStack(line, tool, fatal=fatal)
+            found.append(current)
+        current.frames.append((library, function))
+        if number := _FRAME_NUMBER.match(text):
+            current.deepest = max(current.deepest, int(number.group(1)))
+        quiet = 0
+    return [stack for stack in found if stack.frames or stack.fatal]
+
+
+def _frame(text: str, current: NativeStack | None) -> tuple[str, str, str] | None:
+    if current and current.tool == "faulthandler" and (match := _PY_FRAME.match(text)):
+        return "faulthandler", "", f"{match.group('file')}:{match.group('function')}"
+    if current and current.tool == "py-spy" and (match := _PYSPY_FRAME.match(text)):
+        return "py-spy", "", f"{match.group('file')}:{match.group('function')}"
+    stripped = text.lstrip()
+    if stripped.startswith(("#", "* frame", "frame #")):
+        if match := _LLDB.match(text):
+            return "debugger", match.group("library"), match.group("function")
+        if match := _GDB.match(text):
+            return "debugger", match.group("library") or "", match.group("function") or "??"
+        return None
+    if "[0x" in text and (match := _GLIBC.match(stripped)):
+        return "glibc", match.group("library"), match.group("function")
+    if stripped[:1].isdigit() and (match := _APPLE.match(stripped)):
+        return "crash-report", match.group("library"), match.group("function")
+    return None

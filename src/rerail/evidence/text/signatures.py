@@ -1,0 +1,268 @@
+"""Matches the catalogue's text signatures on clean lines.
+
+In: lines, and the tracebacks found in them. Out: `SignatureMatch`es. Only signatures one of whose
+required words occurs are compiled and tried, and only around those words: the cost follows what
+the log says, not how much the catalogue knows. A space of a pattern matches a line break, because
+messages arrive wrapped. Promises: time linear in the text, whatever stands in it.
+"""
+
+from __future__ import annotations
+
+import bisect
+import functools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from rerail.catalogue import Catalogue, Signature
+from rerail.catalogue.literals import spaced
+from rerail.evidence.text.lines import Line
+from rerail.evidence.text.tracebacks import TracebackText
+from rerail.platform.deadline import Deadline
+from rerail.platform.patterns import LinearPattern, linear
+
+MOST_MATCHES = 40  # of one signature in one log
+TAIL_LINES = 60
+_WORD = re.compile(r"[^\W\d]\w*")
+_BEFORE_CHARS, _AFTER_CHARS = 4096, 8192  # looked at around a word, where lines are very long
+_WRAPPED_BYTES = 256 << 10  # up to this size, messages cut by line breaks are looked for too
+
+
+@dataclass(frozen=True)
+class SignatureMatch:
+    cause: str
+    signature: Signature
+    line: int
+    text: str
+    stream: str = ""
+    file: int = 0
+    groups: dict[str, str] = field(default_factory=dict)
+    traceback: TracebackText | None = None
+    stamp: float | None = None
+
+
+@functools.cache
+def _compiled(pattern: str) -> LinearPattern:
+    return linear(spaced(pattern), re.MULTILINE)
+
+
+@functools.cache
+def _compiled_for_tail(pattern: str) -> LinearPattern:
+    return linear(pattern, re.MULTILINE | re.DOTALL)
+
+
+@functools.cache
+def _parts(literal: str) -> tuple[str, ...]:
+    return tuple(_WORD.findall(literal))
+
+
+class _Text:
+    """All lines as one string, with the way back from an offset to the line."""
+
+    def __init__(self, lines: Sequence[Line]) -> None:
+        self.lines = lines
+        self.text = "\n".join(line.text for line in lines)
+        self.lower = self.text.lower()
+        if len(self.lower) != len(self.text):  # a few characters change length; offsets must not
+            self.lower = "".join(c.lower() if len(c.lower()) == 1 else c for c in self.text)
+        self.flat = ""
+        if len(self.text) <= _WRAPPED_BYTES:
+            self.flat = " ".join(self.lower.split())
+        # Logs repeat themselves: their different words are few, and a literal whose parts are not
+        # among them need not be looked for in the whole text.
+        self._words = "\n".join(set(_WORD.findall(self.lower)))
+        self._starts = [0]
+        for line in lines:
+            self._starts.append(self._starts[-1] + len(line.text) + 1)
+
+    def may_contain(self, literal: str) -> bool:
+        return all(part in self._words for part in _parts(literal))
+
+    def index_at(self, offset: int) -> int:
+        return min(bisect.bisect_right(self._starts, offset) - 1, len(self.lines) - 1)
+
+    def line_at(self, offset: int) -> Line:
+        return self.lines[self.index_at(offset)]
+
+    def window(self, offset: int) -> tuple[int, int]:
+        """From the line before to two lines after the offset; less where lines are very long."""
+        at = self.index_at(offset)
+        start, end = self._starts[max(0, at - 1)], self._starts[min(len(self.lines), at + 3)]
+        return max(start, offset - _BEFORE_CHARS), min(end, offset + _AFTER_CHARS)
+
+    def next_line(self, offset: int) -> int:
+        """Where the next line begins."""
+        return self._starts[self.index_at(offset) + 1]
+
+
+def match_signatures(
+    catalogue: Catalogue,
+    lines: Sequence[Line],
+    tracebacks: Sequence[TracebackText],
+    deadline: Deadline,
+) -> list[SignatureMatch]:
+    if not lines:
+        return []
+    text = _Text(lines)
+    tail = _Text(lines[-TAIL_LINES:])
+    raised_in = _raised_in(tracebacks)
+    found: list[SignatureMatch] = []
+    for cause in catalogue:
+        if deadline.skips("some causes' words in the text"):
+            break
+        for signature in cause.signatures:
+            if signature.where == "line":
+                found += _on_text(cause.id, signature, text, raised_in)
+            elif signature.where == "tail":
+                found += _on_tail(cause.id, signature, tail)
+            else:
+                found += _on_tracebacks(cause.id, signature, tracebacks)
+    found.sort(key=lambda match: (match.file, match.line))
+    return found
+
+
+def _raised_in(tracebacks: Sequence[TracebackText]) -> dict[tuple[int, int], str]:
+    """By file and line of an exception's own words: the frame in which it was raised."""
+    frames: dict[tuple[int, int], str] = {}
+    for traceback in tracebacks:
+        if traceback.frames:
+            innermost = _shown_frame(traceback.frames[-1])
+            for line in traceback.message_lines:
+                frames[traceback.file, line] = innermost
+    return frames
+
+
+def _on_text(
+    cause: str, signature: Signature, text: _Text, raised_in: dict[tuple[int, int], str]
+) -> Iterator[SignatureMatch]:
+    seen: set[int] = set()
+    for start, match in _spans(signature, text):
+        if start in seen:
+            continue
+        seen.add(start)
+        # A pattern may begin with the end of the line before.
+        line = text.line_at(start + match.group().startswith("\n"))
+        if signature.unless and _compiled(signature.unless).search(line.text):
+            continue
+        if signature.unless_through:
+            frame = raised_in.get((line.file, line.number), "")
+            if _compiled(signature.unless_through).search(frame):
+                continue
+        yield _made(cause, signature, match, line)
+        if len(seen) >= MOST_MATCHES:
+            return
+
+
+def _spans(signature: Signature, text: _Text) -> Iterator[tuple[int, re.Match[str]]]:
+    """Where the pattern matches: the offset in the whole text, and the match."""
+    if not signature.literals:
+        yield from _matches(signature, text.text, 0)
+        return
+    is_unwrapped = False
+    literals = [literal for literal in signature.literals if text.may_contain(literal)]
+    for literal in literals:
+        at = text.lower.find(literal)
+        tries = 0
+        while at >= 0 and tries < 4 * MOST_MATCHES:
+            is_unwrapped = True
+            tries += 1
+            start, end = text.window(at)
+            found = next(_matches(signature, text.text[start:end], start), None)
+            if found:
+                yield found
+            # The window showed the words of this line; after a match it showed the next ones too.
+            at = text.lower.find(literal, end if found else max(at + 1, text.next_line(at)))
+    if not is_unwrapped and any(literal in text.flat for literal in literals):
+        yield from _matches(signature, text.text, 0)
+
+
+def _matches(signature: Signature, text: str, offset: int) -> Iterator[tuple[int, re.Match[str]]]:
+    """The matches that the signature's own exceptions leave, with their offset in the whole."""
+    for match in _compiled(signature.pattern).finditer(text):
+        if _counts(signature, match, text):
+            yield offset + match.start(), match
+
+
+def _counts(signature: Signature, match: re.Match[str], text: str) -> bool:
+    """Whether what `but_not`, `same` and `differ` demand holds of a match."""
+    if signature.but_not:
+        following = text[match.start() : match.end() + _AFTER_CHARS]
+        if _compiled(signature.but_not).match(following):
+            return False
+    if signature.same and len({match.group(name) for name in signature.same}) > 1:
+        return False
+    return not (signature.differ and len({match.group(name) for name in signature.differ}) == 1)
+
+
+def _on_tail(cause: str, signature: Signature, tail: _Text) -> Iterator[SignatureMatch]:
+    if signature.literals and not any(word in tail.lower for word in signature.literals):
+        return
+    for match in _compiled_for_tail(signature.pattern).finditer(tail.text):
+        if not _counts(signature, match, tail.text):
+            continue
+        if not (signature.unless and _compiled_for_tail(signature.unless).search(tail.text)):
+            yield _made(cause, signature, match, tail.line_at(max(match.start(), match.end() - 1)))
+        return
+
+
+def _made(cause: str, signature: Signature, match: re.Match[str], line: Line) -> SignatureMatch:
+    groups = {name: value for name, value in match.groupdict().items() if value}
+    return SignatureMatch(
+        cause,
+        signature,
+        line.number,
+        line.text.strip(),
+        line.stream,
+        line.file,
+        groups,
+        stamp=line.stamp,
+    )
+
+
+def _on_tracebacks(
+    cause: str, signature: Signature, tracebacks: Sequence[TracebackText]
+) -> Iterator[SignatureMatch]:
+    for traceback in tracebacks[-MOST_MATCHES:]:
+        if traceback.is_ignored:
+            continue
+        for subject, shown in _subjects(signature, traceback):
+            match = _compiled(signature.pattern).search(subject)
+            if not match or (signature.unless and _compiled(signature.unless).search(subject)):
+                continue
+            groups = {name: value for name, value in match.groupdict().items() if value}
+            yield SignatureMatch(
+                cause,
+                signature,
+                traceback.last_line,
+                shown,
+                traceback.stream,
+                traceback.file,
+                groups,
+                traceback,
+                traceback.stamp,
+            )
+            break
+
+
+def _subjects(signature: Signature, traceback: TracebackText) -> Iterator[tuple[str, str]]:
+    """What the signature is matched on, and what is shown of it."""
+    frames = _frames(traceback)
+    if signature.where == "exception":
+        if traceback.type:
+            yield traceback.text, traceback.text.partition("\n")[0]
+        return
+    if signature.where == "last-frame":
+        if traceback.is_cut and frames:
+            yield frames[-1], f"the traceback ends in {frames[-1]}"
+        return
+    for frame in reversed(frames):
+        yield frame, f"{traceback.type or 'traceback'} raised through {frame}"
+
+
+def _frames(traceback: TracebackText) -> list[str]:
+    return [_shown_frame(frame) for frame in traceback.frames]
+
+
+def _shown_frame(frame: tuple[str, int, str]) -> str:
+    file, _, function = frame
+    return f"{file}:{function}".replace("\\", "/")

@@ -1,0 +1,286 @@
+"""Finds Python tracebacks in clean lines, whole or cut, plain or folded, from many ranks at once.
+
+In: lines as `lines.to_lines` gives them. Out: `TracebackText` in order of their end. A traceback
+is known by its header or, where a paste lost the header, by its frames; it ends with its exception
+line or, where the paste lost that too, with its last frame. Exception lines that stand alone
+(`RuntimeError: CUDA out of memory`) are tracebacks without frames. IPython's and pytest's forms,
+"Caught X in DataLoader worker process 0", and chains ("During handling of …") are understood.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rerail.evidence.text.lines import Line
+from rerail.platform.patterns import linear
+
+_HEADER = linear(r"(?:Original )?Traceback \(most recent call last\):?")
+_FRAME = linear(
+    r"\s*File \"?(?P<file>[^\"\n]+?)\"?, line (?P<line>\d{1,9})(?:,? in (?P<function>[^\n]+))?\s*$"
+)
+_IPYTHON_FRAME = linear(
+    r"\s*(?P<file>(?:[~/\w.]|[A-Za-z]:\\)[^\s()]*\.pyx?|<ipython-input[^>]*>)"
+    r"(?: in |:\d+, in |\(\d+\) in )(?P<function>[\w<>.]+)\("
+)
+_NAME = r"(?:[A-Za-z_]\w*\.)*[A-Z_a-z]\w*"
+_TELLING = (
+    r"(?:(?:[A-Za-z_]\w*\.)*"
+    r"(?:[A-Z]\w*(?:Error|Exception|Failure|Fault|Timeout|Refused|Abort(?:ed)?)"
+    r"|KeyboardInterrupt|SystemExit|StopIteration|NotImplemented|BrokenProcessPool"
+    r"|ArrowInvalid|OutOfMemory|ConfigException)|(?:[A-Za-z_]\w*\.)+[eE]rror)"
+)
+# One of these is in every lone exception line and in a chain's sentence.
+_TELLING_WORDS = (
+    *("Error", "rror:", "Exception", "exception", "Failure", "Fault", "Timeout", "Refused"),
+    *("Abort", "Interrupt", "Exit", "StopIteration", "NotImplemented", "BrokenProcessPool"),
+    *("ArrowInvalid", "OutOfMemory"),
+)
+_EXCEPTION = linear(rf"(?P<type>{_TELLING})(?:: ?(?P<message>.*)|\s*)$", re.DOTALL)
+_ANY_EXCEPTION = linear(rf"(?P<type>{_NAME})(?:: (?P<message>.*)|:?\s*)$", re.DOTALL)
+_LOGGED = linear(rf"(?:^|[\s\]|>:-])(?P<type>{_TELLING}): (?P<message>\S.*)$")
+_CHAIN = linear(
+    r"During handling of the above exception, another exception occurred"
+    r"|The above exception was the direct cause of the following exception"
+)
+_CAUGHT = linear(r"Caught (?P<type>\w+) in (?:DataLoader worker process|replica) (?P<at>\d+)")
+# What a logger or the warnings module prints next is no part of an exception's message.
+_NEW_RECORD = linear(
+    r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|\[(?:INFO|WARN\w*|ERROR|DEBUG)\]"
+    r"|\S+\.py:\d+: \w*Warning:|[WEIF]\d{4} \d\d:"
+)
+_LIBRARY = linear(r"(?:site|dist)-packages|[/\\]lib[/\\]python\d|\\lib\\|^<frozen|\.pyx$")
+_MOST_MESSAGE_LINES = 24
+_MOST_FRAMES = 400  # kept of one traceback: the outermost and the innermost half
+
+
+@dataclass
+class TracebackText:
+    first_line: int
+    last_line: int
+    type: str = ""  # without its modules; empty when the paste ends before it
+    full_type: str = ""
+    message: str = ""
+    frames: list[tuple[str, int, str]] = field(default_factory=list)  # file, line, function
+    stream: str = ""
+    file: int = 0
+    is_chained: bool = False  # another exception followed from this one
+    worker: str | None = None  # "DataLoader worker 0"
+    is_ignored: bool = False  # "Exception ignored in": the program goes on
+    has_header: bool = False
+    stamp: float | None = None
+    sources: list[str] = field(default_factory=list)  # of each frame: its line of code, or ""
+    message_lines: list[int] = field(default_factory=list)  # where the exception's own words stand
+    folded_count: int = 0  # frames that are not kept: repeated ones, and the middle of a deep stack
+
+    @property
+    def is_in_own_code(self) -> bool:
+        return any(not _LIBRARY.search(file) for file, _, _ in self.frames)
+
+    @property
+    def raised_at(self) -> str:
+        """Where, in one line: `train.py:12 in main: y = labels[name]`.
+
+        The innermost frame of the program's own code says more than that of the library which
+        noticed; without one, the innermost of all.
+        """
+        if not self.frames:
+            return ""
+        own = [at for at, (file, _, _) in enumerate(self.frames) if not _LIBRARY.search(file)]
+        at = own[-1] if own else len(self.frames) - 1
+        file, line, function = self.frames[at]
+        where = f"{file}:{line}" if line else file
+        source = self.sources[at]
+        return f"{where} in {function}" + (f": {source}" if source else "")
+
+    def add_frame(self, file: str, line: int, function: str) -> None:
+        """Keep a frame, unless it repeats the three before it, as CPython folds a recursion."""
+        frame = (file, line, function)
+        if self.frames[-3:] == [frame] * 3:
+            self.folded_count += 1
+            return
+        self.frames.append(frame)
+        self.sources.append("")
+        if len(self.frames) >= 2 * _MOST_FRAMES:
+            half = _MOST_FRAMES // 2
+            self.folded_count += len(self.frames) - _MOST_FRAMES
+            del self.frames[half:-half], self.sources[half:-half]
+
+    @property
+    def text(self) -> str:
+        return f"{self.full_type}: {self.message}" if self.message else self.full_type
+
+    @property
+    def is_cut(self) -> bool:
+        return not self.type
+
+
+class _Open:
+    """A traceback being read from one stream."""
+
+    def __init__(self, line: Line, *, has_header: bool, is_ignored: bool = False) -> None:
+        self.found = TracebackText(
+            line.number,
+            line.number,
+            stream=line.stream,
+            file=line.file,
+            has_header=has_header,
+            is_ignored=is_ignored,
+            stamp=line.stamp,
+        )
+        self.message_lines = 0
+        self.source_lines = 0
+
+
+def find_tracebacks(lines: Sequence[Line]) -> list[TracebackText]:
+    """Every traceback and lone exception line, in order of their last line."""
+    reader = _Reader()
+    for line in lines:
+        reader.feed(line)
+    return reader.finish()
+
+
+class _Reader:
+    def __init__(self) -> None:
+        self._open: dict[str, _Open] = {}
+        self._found: list[TracebackText] = []
+        self._ignored_at: dict[str, int] = {}
+
+    def finish(self) -> list[TracebackText]:
+        for stream in list(self._open):
+            self._close(stream)
+        self._found.sort(key=lambda found: (found.file, found.last_line))
+        return self._found
+
+    def _close(self, stream: str) -> None:
+        current = self._open.pop(stream, None)
+        if current is None:
+            return
+        found = current.found
+        if not found.type and not found.frames:
+            return
+        if caught := _CAUGHT.match(found.message):
+            found.worker = f"DataLoader worker {caught.group('at')}"
+        self._found.append(found)
+
+    def feed(self, line: Line) -> None:
+        text, stream = line.text, f"{line.file}:{line.stream}"
+        current = self._open.get(stream)
+        if "Traceback (" in text and (header := _HEADER.search(text)):
+            self._header(line, stream, text[: header.start()])
+            return
+        if "Exception ignored in" in text:
+            self._ignored_at[stream] = line.number
+        frame = _FRAME.match(text) if "File " in text else None
+        if frame is None and ("in " in text and "(" in text):
+            frame = _IPYTHON_FRAME.match(text)
+        if frame:
+            self._frame(line, stream, current, frame)
+            return
+        if current is None:
+            self._lone(line, stream)
+        elif not current.found.type:
+            self._inside(line, stream, current)
+        else:
+            self._message(line, stream, current)
+
+    def _header(self, line: Line, stream: str, before: str) -> None:
+        previous = self._open.get(stream)
+        type_before = _EXCEPTION.match(before.strip()) if before.strip() else None
+        original = "Original Traceback" in line.text
+        caught = previous.found if previous and original else None
+        self._close(stream)
+        ignored = line.number - self._ignored_at.get(stream, -9) <= 2
+        opened = self._open[stream] = _Open(line, has_header=True, is_ignored=ignored)
+        if caught:
+            caught.is_chained = True
+            if found := _CAUGHT.match(caught.message):
+                opened.found.worker = f"DataLoader worker {found.group('at')}"
+        if type_before:  # IPython: the type stands on the header's line
+            opened.source_lines = -200
+
+    def _frame(self, line: Line, stream: str, current: _Open | None, frame: re.Match[str]) -> None:
+        if current is None or current.found.type:
+            self._close(stream)
+            current = self._open[stream] = _Open(line, has_header=False)
+        at = frame.groupdict().get("line")
+        function = (frame.group("function") or "").strip()
+        current.found.add_frame(frame.group("file"), int(at) if at else 0, function)
+        current.found.last_line = line.number
+        current.source_lines = min(current.source_lines, 0)
+
+    def _inside(self, line: Line, stream: str, current: _Open) -> None:
+        """Between the frames and the exception: source lines, carets, blank lines."""
+        text = line.text
+        if not text or text[0] in " \t" or text.startswith(("--->", "---->", "[Previous line")):
+            lone = _EXCEPTION.match(text.strip()) if text.strip() else None
+            if lone and lone.group("message") and len(text) - len(text.lstrip()) < 3:
+                self._exception(line, current, lone)
+                return
+            current.source_lines += 1
+            sources = current.found.sources
+            if sources and not sources[-1] and text.strip(" \t~^"):
+                sources[-1] = text.strip()[:160]
+            if current.source_lines > 60:
+                self._close(stream)
+            return
+        pattern = (
+            _ANY_EXCEPTION if current.found.has_header and current.found.frames else _EXCEPTION
+        )
+        if found := pattern.match(text):
+            self._exception(line, current, found)
+            return
+        if logged := _LOGGED.search(text):
+            self._exception(line, current, logged)
+            return
+        current.source_lines += 4  # another writer's line between the frames
+        if current.source_lines > 60:
+            self._close(stream)
+
+    def _exception(self, line: Line, current: _Open, found: re.Match[str]) -> None:
+        current.found.full_type = found.group("type")
+        current.found.type = found.group("type").rpartition(".")[2]
+        current.found.message = (found.group("message") or "").strip()
+        current.found.last_line = line.number
+        current.found.message_lines.append(line.number)
+        current.found.stamp = line.stamp or current.found.stamp
+
+    def _message(self, line: Line, stream: str, current: _Open) -> None:
+        """Lines after the exception line belong to its message until something else begins."""
+        text = line.text
+        if _CHAIN.search(text):
+            current.found.is_chained = True
+            self._close(stream)
+            return
+        current.message_lines += 1
+        if _NEW_RECORD.match(text) or (line.stamp and current.found.stamp is None):
+            self._close(stream)
+            return
+        starts_anew = _EXCEPTION.match(text) is not None
+        if not text.strip() or starts_anew or current.message_lines > _MOST_MESSAGE_LINES:
+            if not text.strip() and current.message_lines < 3:
+                return  # a blank line inside a message, or before a chain's sentence
+            self._close(stream)
+            if starts_anew:
+                self._lone(line, stream)
+            return
+        current.found.message += "\n" + text.strip()
+        current.found.message_lines.append(line.number)
+
+    def _lone(self, line: Line, stream: str) -> None:
+        """An exception line without frames, alone or behind a logger's words."""
+        text = line.text.strip()
+        if len(text) < 6 or text.startswith(("#", "|", "raise ", "except ")):
+            return
+        if not any(word in text for word in _TELLING_WORDS):
+            return
+        if _CHAIN.search(text):
+            if self._found and self._found[-1].stream == line.stream:
+                self._found[-1].is_chained = True
+            return
+        found = _EXCEPTION.match(text) or _LOGGED.search(text)
+        if found and (found.group("message") or text.endswith(("Interrupt", "Error", "Exit"))):
+            opened = _Open(line, has_header=False)
+            self._exception(line, opened, found)
+            self._open[stream] = opened

@@ -1,0 +1,107 @@
+"""The planner on the footing of the notebook: made from it, told of its trials.
+
+In: what is known so far. Out: an `Investigation` that asks for the next trial, and the least
+exposure that makes a trial worth its start.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rerail.catalogue import Catalogue
+from rerail.changes.candidates import priors
+from rerail.changes.parse import exclusive_groups, parse_change
+from rerail.investigation.planner.inquiry import Investigation
+from rerail.investigation.planner.observation import Ending, Plan, TrialResult
+from rerail.investigation.session.notebook import Notebook
+from rerail.investigation.session.trial import Trial
+from rerail.survival import Lifetimes, constant_rate
+
+# A repeat of the first crash says whether it comes at the same place; longer is wasted on it.
+_REPEAT_LENGTH = 5.0
+
+
+def build_planner(
+    notebook: Notebook, confidence: float, catalogue: Catalogue, seed: int | None = None
+) -> Investigation | None:
+    """None if no change is left to try. `seed` draws the order of changes that are alike."""
+    texts = [text for text in notebook.changes if text not in notebook.dropped]
+    if not texts:
+        return None
+    if seed is not None:
+        random.Random(seed).shuffle(texts)
+    unit = notebook.unit
+    earlier_crashes, earlier_survivals = notebook.comparable_earlier()
+    given = constant_rate(Lifetimes.of(earlier_crashes, earlier_survivals))
+    resolution = 1.0
+    if unit == "seconds":
+        times = earlier_crashes or [
+            t.exposure(unit) for t in notebook.comparable_trials() if t.outcome == "crashed"
+        ]
+        resolution = max(0.2, 0.1 * max(times, default=1.0))
+    changes = [parse_change(text) for text in texts]
+    planner = Investigation(
+        texts,
+        priors=priors(changes, notebook.causes, catalogue),
+        confidence=confidence,
+        failure_model=replace(given, resolution=resolution),
+        exclusive=exclusive_groups(changes),
+    )
+    for trial in notebook.comparable_trials():
+        if set(trial.took_effect) <= set(texts):
+            tell(planner, trial, notebook)
+    return planner
+
+
+def tell(planner: Investigation, trial: Trial, notebook: Notebook) -> None:
+    """What came of a trial, and what it shows of the command's own length and start."""
+    if not trial.says_something:
+        return
+    endings: dict[str, Ending] = {"crashed": "crashed", "other": "other"}
+    ending = endings.get(trial.outcome, "survived")
+    exposure = trial.exposure(notebook.unit)
+    has_finished = trial.outcome == "finished"
+    planner.record(TrialResult.of(trial.took_effect, exposure, ending, has_finished))
+    if has_finished:
+        planner.run_length = max(planner.run_length or 0.0, exposure) or None
+    distance = trial.distance
+    if notebook.unit != "seconds" and distance.steps_per_second:
+        # What starting costs, so that many short trials are not taken for cheap.
+        starting = distance.seconds - distance.steps / distance.steps_per_second
+        planner.overhead = max(0.0, starting) * distance.steps_per_second
+
+
+def least_exposure(notebook: Notebook) -> float:
+    """A trial that ends before the failure could have come says nothing, however often.
+
+    Seconds include the start, before which nothing can fail, and vary with the machine's load:
+    there a trial has to pass the latest crash that was seen. Of steps, the earliest will do.
+    """
+    unit = notebook.unit
+    seen = list(notebook.comparable_earlier()[0])
+    seen += [t.exposure(unit) for t in notebook.comparable_trials() if t.outcome == "crashed"]
+    if not seen:
+        return 0.0
+    return 1.2 * max(seen) + 0.5 if unit == "seconds" else min(seen) + 1.0
+
+
+def plan_to_repeat(
+    planner: Investigation, notebook: Notebook, under_way: Sequence[Plan]
+) -> Plan | None:
+    """Without any change again, until the failure has come here, and twice in all."""
+    crashes = list(notebook.comparable_earlier()[0])
+    crashes += [t.exposure for t in planner.trials if t.outcome == "crashed"]
+    seen_here = any(t.outcome == "crashed" for t in planner.trials)
+    repeats = sum(not trial.changes for trial in notebook.comparable_trials())
+    is_running = any(not plan.changes for plan in under_way)
+    if (seen_here and len(crashes) >= 2) or repeats >= 2 or is_running or not crashes:
+        return None
+    return Plan((), _REPEAT_LENGTH * max(crashes), "whether it comes back, and where")
+
+
+def mean_exposure(planner: Investigation | None, notebook: Notebook) -> float:
+    """How far runs come between two failures, by all trials so far."""
+    crashes = sum(trial.outcome == "crashed" for trial in notebook.comparable_trials()) or 1
+    return (planner.exposure_used if planner else 0.0) / crashes

@@ -1,0 +1,97 @@
+"""The answer as the contract's `isolate --json` has it, and as `investigation.json` keeps it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from rerail.investigation.planner.inquiry import Investigation
+from rerail.investigation.session.notebook import Notebook
+from rerail.privacy import Masker
+from rerail.store import Store, layout
+
+SCHEMA = 1
+FILE_NAME = "investigation.json"
+
+
+def answer_of(
+    notebook: Notebook,
+    investigation: Investigation | None,
+    ended_because: str = "",
+    raised: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    trials = [trial.contract(notebook.unit) for trial in notebook.trials]
+    document: dict[str, Any] = {
+        "schema": SCHEMA,
+        "status": "not-reproduced",
+        "changes": [],
+        "confidence": 0.0,
+        "alternatives": [],
+        "ruled_out": [],
+        "trials": trials,
+        "exposure_used": _total(trials, notebook.unit),
+        "seconds": round(notebook.seconds, 1),
+        "unit": notebook.unit,
+        "command": notebook.command,
+        "failure": notebook.failure.to_json() if notebook.failure else None,
+        "reason": "",
+        "ruled_out_by": {},
+        "not_applicable": dict(notebook.dropped),
+        "posterior": [],
+        "earlier_runs": list(notebook.earlier_runs),
+        "ended_because": ended_because,
+        "reproducer": None,
+        "raised": raised,
+    }
+    if investigation is None:
+        if notebook.failure is None:
+            document["reason"] = (
+                f"the command did not fail in {len(trials)} trial{'s' * (len(trials) != 1)}"
+                " without any change"
+            )
+        else:
+            document["status"] = "inconclusive"
+            document["reason"] = "the failure was seen; no change has been tried yet"
+        return document
+    verdict = investigation.verdict()
+    document["status"] = verdict.status
+    document["changes"] = list(verdict.changes)
+    document["confidence"] = round(verdict.confidence, 4)
+    document["alternatives"] = [list(each) for each in verdict.alternatives]
+    document["ruled_out"] = [each.change for each in verdict.ruled_out]
+    document["ruled_out_by"] = {each.change: each.evidence for each in verdict.ruled_out}
+    document["reason"] = verdict.reason
+    document["posterior"] = [
+        {
+            "text": likely.text,
+            "changes": list(likely.changes) or likely.text,
+            "probability": round(likely.probability, 4),
+        }
+        for likely in verdict.ranking
+    ]
+    return document
+
+
+def keep_with_run(document: dict[str, Any], store: Store) -> None:
+    """Beside the run that showed the failure, where its report looks for it."""
+    failure = document.get("failure") or {}
+    names = {failure.get("run"), _last_crash(document)}
+    for name in names:
+        folder = store.runs / name if name else None
+        if folder is None or not folder.is_dir():
+            continue
+        try:
+            text = json.dumps(Masker().mask_value(document), indent=1).encode() + b"\n"
+            layout.replace_file(folder / FILE_NAME, text)
+        except OSError:
+            continue  # the notebook in the store has it too
+
+
+def _last_crash(document: dict[str, Any]) -> str | None:
+    crashed = [t for t in document["trials"] if t["outcome"] == "crashed" and not t["changes"]]
+    return str(crashed[-1]["run"]) if crashed else None
+
+
+def _total(trials: list[dict[str, Any]], unit: str) -> float:
+    total = sum(trial["exposure"] for trial in trials)
+    return round(total, 3) if unit == "seconds" else int(total)

@@ -1,0 +1,125 @@
+"""How far did a run come? In optimizer steps where there are any, else batches, else seconds.
+
+In: a run folder, live or over. Out: a `Distance`. One unit is used for a whole investigation,
+chosen from the run that showed the failure.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rerail.errors import RerailError
+from rerail.recorder.stalls.judgement import FIRST_PHASE_SECONDS
+from rerail.records import BlackBox, VitalsRow
+from rerail.store import RunFolder, liveness
+
+Unit = Literal["steps", "batches", "seconds"]
+
+
+@dataclass(frozen=True)
+class Distance:
+    steps: int
+    batches: int
+    seconds: float
+    first_step_seconds: float | None = None  # when the first step of those kept was done
+    steps_per_second: float | None = None
+
+    def unit(self) -> Unit:
+        """The finest that this run counts in."""
+        if self.steps > 0:
+            return "steps"
+        return "batches" if self.batches > 0 else "seconds"
+
+    def of(self, unit: Unit, *, died: bool) -> float:
+        """Exposure; a run that died is charged the step that it died in."""
+        if unit == "seconds":
+            return max(self.seconds, 0.001)
+        return float((self.steps if unit == "steps" else self.batches) + (1 if died else 0))
+
+
+def measure(folder: RunFolder, seconds: float, *, may_hang: bool = False) -> Distance:
+    """Ranks step together, and workers fetch for one: the one that is furthest tells.
+
+    `may_hang`: the failure that is looked for is a hang, so that a run whose end was not its own
+    is taken to have lived up to its last sign of life.
+    """
+    try:
+        boxes = folder.boxes()
+    except RerailError:
+        boxes = []
+    first, rate = _pace(boxes)
+    return Distance(
+        steps=max((box.optimizer_steps for box in boxes), default=0),
+        batches=max((box.batches for box in boxes), default=0),
+        seconds=round(_lived_seconds(folder, seconds, may_hang), 3),
+        first_step_seconds=first,
+        steps_per_second=rate,
+    )
+
+
+def _lived_seconds(folder: RunFolder, seconds: float, may_hang: bool) -> float:
+    """Waiting for a run that hangs is not exposure."""
+    try:
+        info = folder.info()
+        if info.outcome is not None and info.outcome.kind == "hang":
+            return _until_it_hung(folder, seconds)
+        if not may_hang:
+            return seconds
+        # The recorder would have said so if it were silent for longer than it allows.
+        patience = info.settings.get("stall_seconds") or FIRST_PHASE_SECONDS
+        heard = folder.last_output_unix()
+        spoke = heard - info.started_unix if heard is not None else 0.0
+        return max(0.0, min(seconds, max(spoke, seconds - patience)))
+    except RerailError:
+        return seconds
+
+
+def _until_it_hung(folder: RunFolder, seconds: float) -> float:
+    """By its last progress, if it showed some for longer than it was silent. A program that says
+    little may have hung long after that: then by its use of the processor, and if it spins in its
+    hang, in the end by the clock, since too long a life makes a clean run count for less."""
+    stalls = folder.stalls()
+    if not stalls:
+        return seconds
+    silent = stalls[-1].silent_seconds
+    lived = stalls[-1].t_seconds - silent
+    if lived < silent:
+        lived = max(lived, seconds - idle_seconds(folder.recent_vitals()))
+    return max(0.0, min(seconds, lived))
+
+
+def elapsed_seconds(folder: RunFolder, asked: float) -> float:
+    """Of a run that was asked for at `asked` on the monotonic clock: by its own start, if here."""
+    now = time.monotonic()
+    try:
+        if folder.info().recorder_scope == liveness.scope():
+            return max(0.0, now - folder.t0_ns / 1e9)
+    except RerailError:
+        pass
+    return now - asked
+
+
+def idle_seconds(rows: Sequence[VitalsRow]) -> float:
+    """How long, up to the last of these, next to no processor time was used."""
+    used = idle = 0.0
+    for later, row in zip(rows[:0:-1], rows[-2::-1], strict=True):
+        # A process that ended takes its time with it: only what is added counts.
+        used += max(0.0, later.tree.cpu_seconds - row.tree.cpu_seconds)
+        stretch = rows[-1].t_seconds - row.t_seconds
+        if used > 0.03 * stretch + 0.03:
+            break
+        idle = stretch
+    return idle
+
+
+def _pace(boxes: Sequence[BlackBox]) -> tuple[float | None, float | None]:
+    box = max(boxes, key=lambda box: box.optimizer_steps, default=None)
+    if box is None or len(box.history) < 2:
+        return None, None
+    first, last = box.history[0], box.history[-1]
+    if last.step <= first.step or last.t_seconds <= first.t_seconds:
+        return None, None
+    return first.t_seconds, (last.step - first.step) / (last.t_seconds - first.t_seconds)

@@ -1,0 +1,140 @@
+"""What an investigation has learnt, on disk after every trial, so that it can be taken up again.
+
+One file per command and set of changes: `investigations/<key>.json` in the store. It is replaced
+whole, never edited: an interruption costs the trial that was under way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rerail.changes.profile import Profile
+from rerail.errors import UnreadableInput
+from rerail.investigation.session.exposure import Unit
+from rerail.investigation.session.failure import Failure
+from rerail.investigation.session.trial import Trial
+from rerail.privacy import Masker
+from rerail.store import layout
+from rerail.store.codec import loads
+from rerail.store.regular_files import read_regular
+
+SCHEMA = 1
+FOLDER = "investigations"
+MOST_BYTES = 64 << 20  # ten thousand trials and more
+
+
+def key_of(command: Sequence[str], cwd: str, tries: Sequence[str]) -> str:
+    text = json.dumps([cwd, list(command), sorted(tries)])
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+
+@dataclass
+class Notebook:
+    path: Path
+    key: str
+    command: list[str]
+    tries: list[str]  # as asked for; empty: rerail's own choice
+    changes: list[str] = field(default_factory=list)  # under investigation
+    dropped: dict[str, str] = field(default_factory=dict)  # change -> why it is not
+    failure: Failure | None = None
+    causes: dict[str, float] = field(default_factory=dict)
+    phase: str | None = None  # what the run was at when it failed
+    unit: Unit = "seconds"
+    profile: Profile = field(default_factory=Profile)
+    earlier_crashes: list[float] = field(default_factory=list)
+    earlier_survivals: list[float] = field(default_factory=list)
+    earlier_runs: list[str] = field(default_factory=list)
+    earlier_seconds: float = 0.0
+    raising: dict[str, Any] | None = None  # a `Raise`, once one was thought of
+    trials: list[Trial] = field(default_factory=list)
+    seconds: float = 0.0
+    answer: dict[str, Any] | None = None
+
+    @classmethod
+    def open(
+        cls, home: Path, command: Sequence[str], cwd: str, tries: Sequence[str], *, is_fresh: bool
+    ) -> Notebook:
+        key = key_of(command, cwd, tries)
+        path = home / FOLDER / f"{key}.json"
+        empty = cls(path, key, list(command), list(tries))
+        if is_fresh or not path.exists():
+            return empty
+        try:
+            document = loads(read_regular(path, MOST_BYTES))
+            return empty._filled(document)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UnreadableInput(
+                f"{path} cannot be read: {type(error).__name__}: {error}",
+                "Start anew with --fresh; the trials themselves are kept as runs.",
+            ) from None
+
+    def _filled(self, document: dict[str, Any]) -> Notebook:
+        schema = document.get("schema")
+        if schema != SCHEMA:
+            raise ValueError(f"schema {schema}; this rerail reads {SCHEMA}")
+        for name in ("changes", "dropped", "causes", "unit", "seconds", "answer"):
+            setattr(self, name, document[name])
+        for name in ("earlier_crashes", "earlier_survivals", "earlier_runs"):
+            setattr(self, name, document[name])
+        for name in ("phase", "earlier_seconds", "raising"):  # not in the first notebooks
+            setattr(self, name, document.get(name, getattr(self, name)))
+        self.failure = Failure(**document["failure"]) if document["failure"] else None
+        profile = document["profile"]
+        profile["loaders"] = tuple(profile["loaders"])
+        profile["openmp_paths"] = tuple(tuple(pair) for pair in profile["openmp_paths"])
+        self.profile = Profile(**profile)
+        self.trials = [Trial.from_json(trial) for trial in document["trials"]]
+        return self
+
+    @property
+    def raised(self) -> tuple[str, ...]:
+        """What all trials run with since it was found to make the failure come sooner."""
+        is_adopted = self.raising is not None and self.raising["state"] == "adopted"
+        return tuple(self.raising["changes"]) if self.raising and is_adopted else ()
+
+    def comparable_trials(self) -> list[Trial]:
+        """Those that say something about each other: raised alike."""
+        return [trial for trial in self.trials if trial.raised == self.raised]
+
+    def comparable_earlier(self) -> tuple[list[float], list[float]]:
+        """Crashes and survivals of runs before the investigation; none of them was raised."""
+        return ([], []) if self.raised else (self.earlier_crashes, self.earlier_survivals)
+
+    def seconds_to_failure(self) -> float:
+        """On average, of the command as it is."""
+        unchanged = [t for t in self.trials if not t.changes and not t.raised]
+        crashes = len(self.earlier_crashes) + sum(t.outcome == "crashed" for t in unchanged)
+        seconds = self.earlier_seconds + sum(t.distance.seconds for t in unchanged)
+        return seconds / max(1, crashes)
+
+    def save(self) -> None:
+        layout.make_folder(self.path.parent)
+        document = {
+            "schema": SCHEMA,
+            "key": self.key,
+            "command": Masker().mask_command(self.command),  # trials run what was typed
+            "tries": self.tries,
+            "changes": self.changes,
+            "dropped": self.dropped,
+            "failure": self.failure.to_json() if self.failure else None,
+            "causes": self.causes,
+            "unit": self.unit,
+            "profile": vars(self.profile),
+            "earlier_crashes": self.earlier_crashes,
+            "earlier_survivals": self.earlier_survivals,
+            "earlier_runs": self.earlier_runs,
+            "phase": self.phase,
+            "earlier_seconds": self.earlier_seconds,
+            "raising": self.raising,
+            "trials": [trial.to_json() for trial in self.trials],
+            "seconds": self.seconds,
+            "answer": self.answer,
+        }
+        layout.replace_file(self.path, json.dumps(document, indent=1).encode() + b"\n")
+        os.chmod(self.path, layout.FILE_MODE)  # noqa: PTH101 - commands may hold secrets

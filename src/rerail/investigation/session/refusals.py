@@ -1,0 +1,99 @@
+"""Which changes does the program not take? Trials come in; changes to leave out go out.
+
+A change that never took effect says nothing. One that kills the program in its own way says
+nothing either: alone it is left out at once, among others each of them is tried alone first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from rerail.changes.candidates import why_not
+from rerail.changes.parse import Change
+from rerail.investigation.planner.observation import Plan
+from rerail.investigation.session.notebook import Notebook
+from rerail.investigation.session.trial import Trial
+
+MOST_OTHER = 3
+# A death of another cause this early is the change's own doing: the program refuses it.
+_EARLY_SHARE = 0.1
+_REFUSES = {"bad-config"}  # whenever it comes: the program says itself that it does not take it
+_ALIKE = 1.25
+_SUSPECT = "whether the program takes this change"
+
+
+class Refusals:
+    def __init__(self, notebook: Notebook, say: Callable[[str], None]) -> None:
+        self.notebook = notebook
+        self.suspects: list[str] = []  # may be what the program refuses: each is tried alone
+        self._say = say
+
+    def leave_out(self, change: str, why: str) -> None:
+        self.notebook.dropped[change] = why
+        self._say(f"left out: {change}: {why}")
+
+    def those_that_apply(self, changes: Sequence[Change], environ: Mapping[str, str]) -> list[str]:
+        """By what is known of the command so far; the others are left out and named."""
+        applying = []
+        for change in changes:
+            if change.text in self.notebook.dropped:
+                continue
+            reason = why_not(change, self.notebook.profile, self.notebook.command, environ)
+            if reason is None:
+                applying.append(change.text)
+            else:
+                self.leave_out(change.text, reason)
+        return applying
+
+    def next_suspect(self, limit: float) -> Plan | None:
+        """A trial of one change that may be refused."""
+        if not self.suspects:
+            return None
+        return Plan((self.suspects.pop(0),), limit, _SUSPECT)
+
+    def find(self, trial: Trial, mean_exposure: float) -> bool:
+        """Whether the last trial says nothing, because a change of it is to be left out.
+
+        `mean_exposure` is how far runs come between two failures.
+        """
+        if trial.not_applied:
+            for change in trial.not_applied:
+                self.leave_out(change, "it did not take effect: what it changes was never reached")
+            return True
+        if trial.outcome != "other" or not trial.changes:
+            return False
+        same = [t for t in self.notebook.trials if t.changes == trial.changes]
+        if (
+            not self._is_early(trial, mean_exposure)
+            and sum(t.outcome == "other" for t in same) < MOST_OTHER
+        ):
+            return False
+        self.notebook.trials[-1] = replace(trial, counts=False)
+        if len(trial.changes) == 1:
+            how = f"the command dies of {trial.cause}" if trial.cause else trial.summary
+            self.leave_out(trial.changes[0], f"with it {how}")
+            return True
+        cleared = {
+            t.changes[0]
+            for t in self.notebook.trials
+            if len(t.changes) == 1 and t.outcome in ("crashed", "finished", "stopped")
+        }
+        self.suspects = [change for change in trial.changes if change not in cleared]
+        if not self.suspects:
+            names = ", ".join(trial.changes)
+            self.leave_out(trial.changes[-1], f"together with others ({names}) the command dies")
+        return True
+
+    def _is_early(self, trial: Trial, mean_exposure: float) -> bool:
+        unit = self.notebook.unit
+        exposure = trial.exposure(unit)
+        if trial.reason == _SUSPECT or exposure <= _EARLY_SHARE * mean_exposure:
+            return True
+        if trial.cause in _REFUSES:
+            return True
+        # Seconds count from the start of the process: before the first failure ever came, as far
+        # as starts on a busy machine are alike.
+        trials = self.notebook.comparable_trials()
+        seen = [t.exposure(unit) for t in trials if t.outcome == "crashed"]
+        return unit == "seconds" and exposure < _ALIKE * min(seen, default=0.0)

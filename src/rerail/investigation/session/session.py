@@ -1,0 +1,397 @@
+"""The investigation at work: runs trials until the planner is sure, and keeps what was learnt.
+
+In: a command and the changes to try. Out: the contract's document. Promises: every trial is a
+recorded run in the store; the notebook is saved after each, and an interruption (Ctrl-C, the
+budget) stops what runs, counts it for what it is worth, and keeps everything.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rerail.changes.apply import apply_changes
+from rerail.changes.candidates import default_changes
+from rerail.changes.parse import parse_change, parse_changes
+from rerail.errors import RerailError, UsageError
+from rerail.investigation.planner.inquiry import Investigation
+from rerail.investigation.planner.observation import Plan
+from rerail.investigation.planner.planner_setup import (
+    build_planner,
+    least_exposure,
+    mean_exposure,
+    plan_to_repeat,
+    tell,
+)
+from rerail.investigation.reproducer.build import make_reproducer
+from rerail.investigation.reproducer.files import refuse_if_taken
+from rerail.investigation.reproducer.reduction import Reduction
+from rerail.investigation.session.answer import answer_of, keep_with_run
+from rerail.investigation.session.exposure import elapsed_seconds
+from rerail.investigation.session.judging import Judge
+from rerail.investigation.session.notebook import Notebook
+from rerail.investigation.session.raise_hazard import Raising
+from rerail.investigation.session.refusals import Refusals
+from rerail.investigation.session.trial import Trial
+from rerail.investigation.session.watching import IsolateOptions, Silent, UnderWay, Watcher
+from rerail.recorder import CommandNotStarted
+from rerail.recorder.run.launch import find_program
+from rerail.scheduling import NotEnoughMemory, Scheduler, Task, open_scheduler
+from rerail.store import RunFolder, Store
+
+POLL_SECONDS = 0.1
+# A failure that comes once in ten runs shows in 30 with 96 %.
+MOST_CLEAN_REFERENCES = 30
+MOST_LOST = 3
+_LEAST_STALL_SECONDS = 60.0
+
+
+def investigate(
+    command: Sequence[str],
+    tries: Sequence[str],
+    store: Store,
+    options: IsolateOptions | None = None,
+    watcher: Watcher | None = None,
+) -> dict[str, Any]:
+    """Which of these changes removes the failure? The document of `isolate --json`."""
+    return Session(command, tries, store, options or IsolateOptions(), watcher or Silent()).run()
+
+
+class Session:
+    def __init__(
+        self,
+        command: Sequence[str],
+        tries: Sequence[str],
+        store: Store,
+        options: IsolateOptions,
+        watcher: Watcher,
+    ) -> None:
+        self.command = tuple(command)
+        self.store = store
+        self.options = options
+        self.watcher = watcher
+        self.environ = dict(os.environ)
+        self.cwd = str(Path.cwd())
+        self.asked = parse_changes(tries)
+        try:
+            find_program(self.command[0], self.environ)
+        except CommandNotStarted as error:
+            raise UsageError(error.message, "Check the command after --.") from None
+        if options.reproducer is not None:
+            refuse_if_taken(options.reproducer)
+        self.notebook = Notebook.open(
+            store.home,
+            self.command,
+            self.cwd,
+            [change.text for change in self.asked],
+            is_fresh=options.is_fresh,
+        )
+        self.judge = Judge(self.notebook)
+        self.investigation: Investigation | None = None
+        self.under_way: list[UnderWay] = []
+        self._refusals = Refusals(self.notebook, watcher.said)
+        self._raising = Raising(
+            self.notebook, options.raises_hazard, options.budget_seconds, watcher.said
+        )
+        self._jobs = options.jobs
+        self._started = time.monotonic()
+        self._spent_before = self.notebook.seconds
+        self._trials_before = len(self.notebook.trials)
+        self._why_ended = ""
+
+    def run(self) -> dict[str, Any]:
+        known = self.notebook.answer
+        is_final = known is not None and known["status"] in ("confirmed", "none-of-these")
+        if known is not None and is_final and known["confidence"] >= self.options.confidence:
+            self.watcher.said("answered before; --fresh asks again")
+            document = known
+        else:
+            document = self._inquire()
+        if self.options.reproducer is not None and self._why_ended != "interrupted":
+            self._reproduce(document, self.options.reproducer)
+        return document
+
+    def _inquire(self) -> dict[str, Any]:
+        self._refuse_what_cannot_apply()
+        if self.notebook.trials:
+            count = len(self.notebook.trials)
+            self.watcher.said(f"goes on after {count} trial{'s' * (count > 1)} on record")
+        elif self.notebook.failure is None:
+            seen = self.judge.learn_from_earlier_runs(self.store, self.cwd)
+            if self.notebook.failure is not None:
+                runs = f"{seen} earlier run{'s' * (seen > 1)}"
+                self.watcher.said(f"seen in {runs}: {self.notebook.failure.summary}")
+        scheduler = open_scheduler(self.options.scheduler, self.options.jobs)
+        try:
+            if self.notebook.failure is not None:
+                self._prepare()
+            self._work(scheduler)
+        except KeyboardInterrupt:
+            self._why_ended = "interrupted"
+            self._stop_all()
+        finally:
+            scheduler.close()
+            document = self._conclude()
+        return document
+
+    @property
+    def seconds_left(self) -> float:
+        return self.options.budget_seconds - (time.monotonic() - self._started)
+
+    @property
+    def trials_left(self) -> int | None:
+        if self.options.max_trials is None:
+            return None
+        done = len(self.notebook.trials) - self._trials_before
+        return max(0, self.options.max_trials - done - len(self.under_way))
+
+    def _work(self, scheduler: Scheduler) -> None:
+        while True:
+            while len(self.under_way) < self._jobs:
+                plan = self._next_plan()
+                if plan is None:
+                    break
+                if self.under_way:
+                    self._check_memory(scheduler)
+                    if len(self.under_way) >= self._jobs:
+                        break
+                self._start(plan, scheduler)
+            if not self.under_way:
+                return
+            time.sleep(POLL_SECONDS)
+            for each in list(self.under_way):
+                self._look_at(each)
+            self.watcher.moved(self)
+
+    def _next_plan(self) -> Plan | None:
+        if self.seconds_left <= 0.0:
+            self._why_ended = self._why_ended or "the time of the budget was used up"
+            return None
+        if self.trials_left == 0:
+            self._why_ended = self._why_ended or f"{self.options.max_trials} trials were made"
+            return None
+        if sum(trial.outcome == "lost" for trial in self.notebook.trials) >= MOST_LOST:
+            self._why_ended = "trials left no usable record"
+            return None
+        if self.notebook.failure is None:
+            return self._plan_to_see_it()
+        running = [each.plan for each in self.under_way]
+        raised = self._raising.next_plan(running)
+        if raised is not None:
+            return raised
+        # In seconds a suspect has to be past the start, where a program refuses.
+        limit = least_exposure(self.notebook) if self.notebook.unit == "seconds" else 1.0
+        suspect = self._refusals.next_suspect(limit)
+        if suspect is not None:
+            return suspect
+        investigation = self.investigation
+        assert investigation is not None
+        repeat = plan_to_repeat(investigation, self.notebook, running)
+        if repeat is not None:
+            return repeat
+        plan = investigation.next_trial(
+            running=running, seek_alternatives=self.options.seeks_alternatives
+        )
+        if plan is None:
+            return None
+        # A run costs its start: once it runs, let it run about as long as the start took.
+        least = max(least_exposure(self.notebook), investigation.overhead)
+        return replace(plan, exposure_limit=max(plan.exposure_limit, least))
+
+    def _plan_to_see_it(self) -> Plan | None:
+        if self.under_way:
+            return None  # the first run tells how much memory one takes
+        clean = sum(not trial.changes for trial in self.notebook.trials)
+        if clean >= MOST_CLEAN_REFERENCES:
+            self._why_ended = f"it ran {clean} times without failing"
+            return None
+        return Plan((), float("inf"), "to see the failure without any change")
+
+    def _start(self, plan: Plan, scheduler: Scheduler) -> None:
+        number = len(self.notebook.trials) + len(self.under_way) + 1
+        changes = [parse_change(text) for text in plan.changes]
+        raised = [parse_change(text) for text in self._raising.for_trials]
+        both = [*raised, *changes]
+        changed = apply_changes(self.command, self.environ, both, self.notebook.profile)
+        texts = tuple(change.text for change in both)
+        task = Task(
+            command=changed.command,
+            cwd=self.cwd,
+            home=str(self.store.home.absolute()),
+            environ={**self.environ, **changed.variables},
+            label=f"isolate {self.notebook.key} trial {number} {os.urandom(3).hex()}",
+            stall_seconds=self._stall_seconds(),
+            settings={
+                "investigation": self.notebook.key,
+                "changes": list(texts),
+                "raised": [change.text for change in raised],
+                "changed_environment": changed.variables,
+            },
+        )
+        self.watcher.started(number, replace(plan, changes=texts))
+        running, now = scheduler.start(task), time.monotonic()
+        each = UnderWay(number, plan, changes, changed.variables, running, now, raised=raised)
+        self.under_way.append(each)
+
+    def _look_at(self, each: UnderWay) -> None:
+        if each.running.is_over():
+            self._finish(each)
+            return
+        if self.seconds_left <= 0.0:
+            self._why_ended = "the time of the budget was used up"
+            self._stop(each)
+            return
+        folder = each.running.folder()
+        if folder is None or self.investigation is None:
+            return
+        run = RunFolder(folder)
+        distance = self.judge.how_far(run, elapsed_seconds(run, each.started))
+        each.exposure = distance.of(self.notebook.unit, died=False)
+        if each.exposure >= each.plan.exposure_limit or self._has_said_enough(each):
+            self._stop(each)
+
+    def _has_said_enough(self, each: UnderWay) -> bool:
+        assert self.investigation is not None
+        if tuple(change.text for change in each.raised) != self.notebook.raised:
+            return False  # what is being measured is the raise, of which the planner knows nothing
+        is_long_enough = each.exposure >= least_exposure(self.notebook)
+        return is_long_enough and self.investigation.should_stop(each.exposure, each.plan)
+
+    def _stop(self, each: UnderWay) -> None:
+        each.stopped_ns = time.monotonic_ns()
+        each.running.stop()
+        self._finish(each)
+
+    def _stop_all(self) -> None:
+        for each in list(self.under_way):
+            try:
+                self._stop(each)
+            except (RerailError, OSError):
+                continue
+
+    def _finish(self, each: UnderWay) -> None:
+        self.under_way.remove(each)
+        trial = self.judge.judge(each)
+        self.notebook.trials.append(trial)
+        self.notebook.seconds = self._seconds()
+        if self.notebook.failure is not None:
+            if self.investigation is None:
+                self._prepare()  # it was this trial that showed the failure
+            else:
+                self._take_note(trial)
+        self.notebook.save()
+        self.watcher.ended(each.number, trial)
+
+    def _take_note(self, trial: Trial) -> None:
+        """Tell the planner, and leave out changes that the program does not take."""
+        if trial.raised != self.notebook.raised:
+            if self._raising.take_note(trial):
+                self._set_planner_up()
+            return
+        mean = mean_exposure(self.investigation, self.notebook)
+        if self._refusals.find(trial, mean):
+            self._set_planner_up()
+        elif self.investigation is not None:
+            tell(self.investigation, trial, self.notebook)
+
+    def _refuse_what_cannot_apply(self) -> None:
+        """What the command alone shows; the rest is known once a run is on record."""
+        plain = [change for change in self.asked if change.kind != "own"]
+        applying = self._refusals.those_that_apply(plain, self.environ)
+        if self.asked and not applying and len(plain) == len(self.asked):
+            text, reason = next(iter(self.notebook.dropped.items()))
+            raise UsageError(f"{text!r} does not apply: {reason}")
+
+    def _prepare(self) -> None:
+        """The failure is known: settle on the changes and set the planner up."""
+        notebook = self.notebook
+        if not notebook.changes:
+            changes = self.asked or default_changes(
+                notebook.causes,
+                self.judge.diagnostician.catalogue,
+                notebook.profile,
+                self.command,
+                self.environ,
+            )
+            notebook.changes = self._refusals.those_that_apply(changes, self.environ)
+        self._raising.consider(self.environ)
+        notebook.save()
+        self._set_planner_up()
+
+    def _set_planner_up(self) -> None:
+        """Anew from the notebook, with the changes that are left."""
+        catalogue = self.judge.diagnostician.catalogue
+        planner = build_planner(
+            self.notebook, self.options.confidence, catalogue, self.options.seed
+        )
+        if planner is None:
+            self.notebook.save()
+            dropped = self.notebook.dropped.items()
+            reasons = "\n".join(f"{name}: {why}" for name, why in dropped)
+            raise UsageError(
+                "none of the changes applies to this command",
+                f"{reasons or 'Name changes to try with --try.'}\n"
+                "`rerail isolate --list -- CMD` shows what does.",
+            )
+        self.investigation = planner
+
+    def _check_memory(self, scheduler: Scheduler) -> None:
+        """Before a further trial beside those that run; the first run told what one takes."""
+        try:
+            scheduler.admit(self.notebook.profile.peak_rss_bytes)
+        except NotEnoughMemory as error:
+            self._jobs = min(self._jobs, error.fits)
+            self.watcher.said(f"{error.message}: going on with {self._jobs} at a time")
+
+    def _reproduce(self, document: dict[str, Any], folder: Path) -> None:
+        if self.notebook.failure is None:
+            self.watcher.said("no reproducer: the failure was not seen")
+            return
+        scheduler = open_scheduler(self.options.scheduler)
+        # An investigation that used the budget up leaves as much again: without any, nothing
+        # smaller could be tried.
+        seconds = self.seconds_left if self.seconds_left > 0.0 else self.options.budget_seconds
+        reduction = Reduction(
+            self.judge,
+            scheduler,
+            self.store,
+            self.environ,
+            self.cwd,
+            seconds,
+            self._stall_seconds(),
+            self.watcher.said,
+        )
+        try:
+            document["reproducer"] = make_reproducer(reduction, folder)
+        except KeyboardInterrupt:
+            document["ended_because"] = "interrupted"
+        finally:
+            scheduler.close()
+        self._keep(document)
+
+    def _stall_seconds(self) -> float | None:
+        """A trial that is silent for ten times as long as any before took in all is stuck."""
+        if self.options.stall_seconds is not None:
+            return self.options.stall_seconds
+        took = [trial.distance.seconds for trial in self.notebook.trials]
+        return max(_LEAST_STALL_SECONDS, 10.0 * max(took)) if took else None
+
+    def _conclude(self) -> dict[str, Any]:
+        self.notebook.seconds = self._seconds()
+        document = answer_of(
+            self.notebook, self.investigation, self._why_ended, self._raising.answer()
+        )
+        self._keep(document)
+        return document
+
+    def _keep(self, document: dict[str, Any]) -> None:
+        self.notebook.answer = document
+        self.notebook.save()
+        keep_with_run(document, self.store)
+
+    def _seconds(self) -> float:
+        return self._spent_before + time.monotonic() - self._started

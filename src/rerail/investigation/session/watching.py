@@ -1,0 +1,71 @@
+"""What an investigation is asked for, who is told while it works, and a trial under way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from rerail.changes.parse import Change
+from rerail.investigation.planner.observation import Plan
+from rerail.investigation.session.trial import Trial
+from rerail.scheduling import RunningTask
+
+if TYPE_CHECKING:
+    from rerail.investigation.session.session import Session
+
+
+@dataclass(frozen=True)
+class IsolateOptions:
+    confidence: float = 0.99
+    budget_seconds: float = 1800.0
+    max_trials: int | None = None
+    jobs: int = 1
+    scheduler: str = "local"
+    stall_seconds: float | None = None
+    seeks_alternatives: bool = False
+    is_fresh: bool = False
+    raises_hazard: bool | None = None  # make the failure come sooner; None: if it is slow
+    seed: int | None = None  # draws the order of changes that are alike; None: as given
+    reproducer: Path | None = None  # the folder that gets the smallest command that fails
+
+
+class Watcher(Protocol):
+    """Who is told while it works."""
+
+    def said(self, text: str) -> None: ...
+
+    def started(self, number: int, plan: Plan) -> None: ...
+
+    def ended(self, number: int, trial: Trial) -> None: ...
+
+    def moved(self, session: Session) -> None: ...
+
+
+class Silent:
+    """Nobody is told."""
+
+    def said(self, text: str) -> None:
+        pass
+
+    def started(self, number: int, plan: Plan) -> None:
+        pass
+
+    def ended(self, number: int, trial: Trial) -> None:
+        pass
+
+    def moved(self, session: Session) -> None:
+        pass
+
+
+@dataclass
+class UnderWay:
+    number: int
+    plan: Plan
+    changes: list[Change]
+    variables: dict[str, str]
+    running: RunningTask
+    started: float
+    stopped_ns: int | None = None
+    exposure: float = 0.0
+    raised: list[Change] = field(default_factory=list)

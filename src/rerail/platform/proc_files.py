@@ -1,0 +1,81 @@
+"""One look at a process in /proc: who it is and how it stands.
+
+In: a pid. Out: what its files say now, or None: it may be gone at any moment, which is no error.
+Raw descriptors rather than file objects: a fork is looked at within microseconds, and often.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from rerail.platform.procfs import TICKS_PER_SECOND, StatFields, parse_stat
+
+LONGEST_COMMAND = 64 * 1024
+LONGEST_ENVIRONMENT = 1 << 20
+
+
+def read(pid: int, name: str, most_bytes: int = 4096) -> bytes | None:
+    """A file of /proc/PID, as far as one read gives it."""
+    return _read(f"/proc/{pid}/{name}", most_bytes)
+
+
+def has_proc() -> bool:
+    return read_machine("self/stat") is not None
+
+
+def read_machine(name: str) -> bytes | None:
+    """A small file of /proc itself."""
+    return _read(f"/proc/{name}", 4096)
+
+
+def _read(path: str, most_bytes: int) -> bytes | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return os.read(descriptor, most_bytes)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def read_stat(pid: int) -> StatFields | None:
+    text = read(pid, "stat")
+    try:
+        return parse_stat(text) if text else None
+    except (ValueError, IndexError):
+        return None
+
+
+def start_ticks_at(monotonic_ns: int) -> int:
+    """The start time of a process that was gone before it could be looked at."""
+    if not monotonic_ns or not hasattr(time, "CLOCK_BOOTTIME"):
+        return 0
+    asleep_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
+    return (monotonic_ns + asleep_ns) * TICKS_PER_SECOND // 1_000_000_000
+
+
+def is_running(pid: int, start_ticks: int) -> bool:
+    """Whether this very process is there and is no zombie."""
+    stat = read_stat(pid)
+    return stat is not None and stat.start_ticks == start_ticks and stat.state not in "ZX"
+
+
+def read_command(pid: int) -> list[str]:
+    data = read(pid, "cmdline", LONGEST_COMMAND)
+    if not data:
+        return []
+    return [part.decode(errors="replace") for part in data.rstrip(b"\0").split(b"\0")]
+
+
+def read_rank_variables(pid: int) -> dict[str, str]:
+    """Of its environment only what launchers say of ranks: the rest is nobody's business here."""
+    found = {}
+    for entry in (read(pid, "environ", LONGEST_ENVIRONMENT) or b"").split(b"\0"):
+        name, _, value = entry.partition(b"=")
+        if name.endswith((b"RANK", b"PROCID")):
+            found[name.decode(errors="replace")] = value.decode(errors="replace")
+    return found

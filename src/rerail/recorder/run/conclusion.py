@@ -1,0 +1,139 @@
+"""What is written once the command has ended: crashes, the kernel's account, the outcome.
+
+In: how the root ended and what the senses hold. Out: crashes.json, after.json, and the outcome with
+its sentence. Promises: no longer than its time budget; whatever fails is named as missing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from rerail.platform.forked_task import Errand
+from rerail.recorder.tree.endings import Ending
+from rerail.records import Outcome, ProcessRecord
+
+SYMBOLS_SECONDS = 0.7  # to name the functions of a crash; later readers can do it again at leisure
+
+
+class Writer(Protocol):
+    path: Path
+    agent_dir: Path
+
+    def write_json(self, name: str, value: Any) -> bool: ...
+
+
+def write_crashes(writer: Writer, t0_ns: int, miss: Callable[[str, str], None]) -> int:
+    """Turn what dying processes wrote into crashes.json; how many there were."""
+    crashes = []
+    for path in sorted(writer.agent_dir.glob("*.crash")):
+        if path.stat().st_size == 0:
+            path.unlink(missing_ok=True)  # prepared and never needed
+            continue
+        from rerail.store.crashfile import read_crash  # not before there is something to read
+
+        try:
+            crash = read_crash(path, t0_ns)
+        except Exception as error:
+            miss(path.name, f"{type(error).__name__}: {error}")
+            continue
+        if crash is None:
+            path.unlink(missing_ok=True)
+        else:
+            crashes.append(crash)
+    if not crashes:
+        return 0
+    writer.write_json("crashes.json", crashes)  # in case that naming functions takes too long
+
+    def symbolise() -> None:
+        from rerail.recorder.kernel.symbols import symbolise as name_functions
+
+        writer.write_json("crashes.json", [name_functions(crash) for crash in crashes])
+
+    errand = Errand.start("symbols", symbolise, SYMBOLS_SECONDS)
+    while not errand.is_over():
+        time.sleep(0.005)
+    if errand.problem:
+        miss("function names of the crash", errand.problem)
+    return len(crashes)
+
+
+def remove_unused(agent_dir: Path) -> None:
+    """Stack files that nobody asked for stay empty, boxes for children may have been given back."""
+    for path in agent_dir.glob("*.stacks"):
+        if path.stat().st_size == 0:
+            path.unlink()
+    for path in agent_dir.glob("*.boxes"):
+        from rerail.store.blackbox import has_lent_box
+
+        if not has_lent_box(path):
+            path.unlink()
+
+
+def outcome_of(
+    ending: Ending,
+    elapsed_seconds: float,
+    processes: Sequence[ProcessRecord],
+    swallowed: str | None,
+    *,
+    was_hung: bool,
+) -> Outcome:
+    """How the command ended, in one sentence and in fields; `swallowed` is a descendant's death."""
+    after = f"after {in_words(elapsed_seconds)}"
+    role = processes[0].role if processes else None
+    if not ending.is_known:
+        return Outcome("unknown", f"the command ended {after}; nobody could tell how", process=role)
+    if was_hung:
+        how = f"; it ended with {_how(ending)}"
+        return Outcome(
+            "hang",
+            f"the command made no progress and was stopped {after}{how}",
+            signal=ending.signal,
+            exit_code=ending.exit_code,
+            process=role,
+        )
+    if ending.signal is not None:
+        core = " (core dumped)" if ending.dumped_core else ""
+        return Outcome(
+            "signal",
+            f"the command was killed by {ending.signal}{core} {after}",
+            signal=ending.signal,
+            process=role,
+        )
+    if ending.exit_code == 0:
+        sentence = f"the command ended well {after}"
+        if swallowed is not None:
+            sentence = f"the command ended with exit code 0 {after}, although {swallowed}"
+        return Outcome("ok", sentence, exit_code=0, process=role)
+    sentence = f"the command ended with exit code {ending.exit_code} {after}"
+    if swallowed is not None:
+        sentence += f"; {swallowed}"
+    return Outcome("exit", sentence, exit_code=ending.exit_code, process=role)
+
+
+def swallowed_death(processes: Sequence[ProcessRecord]) -> str | None:
+    """A descendant that died of a fault; a shell's own SIGPIPE and SIGTERM are everyday."""
+    everyday = {"SIGPIPE", "SIGTERM", "SIGINT", "SIGHUP"}
+    for process in processes:
+        if process.signal is not None and process.signal not in everyday:
+            name = process.name or "a child"
+            return f"its process {name} ({process.pid}) was killed by {process.signal}"
+    return None
+
+
+def _how(ending: Ending) -> str:
+    return ending.signal or f"exit code {ending.exit_code}"
+
+
+def in_words(seconds: float) -> str:
+    """0.3 s, 42 s, 12 min 5 s, 3 h 20 min."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

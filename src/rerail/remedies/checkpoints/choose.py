@@ -1,0 +1,100 @@
+"""Which checkpoint to go on from: the newest that holds together.
+
+In: a pattern as the user typed it. Out: a `Choice`, with every newer one that was passed over and
+why. Nothing is moved, renamed or deleted.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+
+from rerail.remedies.checkpoints.check import UNKNOWN, Soundness, check
+
+# A file of unknown format this much smaller than its siblings was cut off while it was written.
+_SMALL_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Choice:
+    chosen: Soundness | None
+    skipped: tuple[Soundness, ...] = ()  # newer than the chosen one
+    found: int = 0
+
+
+def choose_checkpoint(
+    pattern: str,
+    cwd: Path,
+    refused: dict[Path, str] | None = None,
+    bad_since_unix: float | None = None,
+) -> Choice:
+    """The newest that would load.
+
+    `refused`: those that the program itself could not load, and why. `bad_since_unix`: what was
+    written after this moment holds weights that are not numbers any more.
+    """
+    paths = find_checkpoints(pattern, cwd)
+    skipped: list[Soundness] = []
+    for path in paths:
+        why = (refused or {}).get(path)
+        found = Soundness(path, "checkpoint", why) if why else _check(path, paths, cwd)
+        if found.is_sound and bad_since_unix and found.modified_ns / 1e9 >= bad_since_unix:
+            found = replace(found, problem="it was written after the loss was no longer finite")
+        if found.is_sound:
+            return Choice(found, tuple(skipped), len(paths))
+        skipped.append(found)
+    return Choice(None, tuple(skipped), len(paths))
+
+
+def find_checkpoints(pattern: str, cwd: Path) -> list[Path]:
+    """Newest first, each once, as the pattern spells them (relative to `cwd`)."""
+    names = glob.glob(os.path.expanduser(pattern), root_dir=cwd, recursive=True)  # noqa: PTH111, PTH207
+    found: dict[tuple[int, int], tuple[tuple[int, list[int], bool], Path]] = {}
+    for name in sorted(names):
+        path = Path(name)
+        try:
+            status = (cwd / path).stat()
+            modified = _modified_ns(cwd / path)
+        except OSError:
+            continue  # a link to nowhere, or gone since
+        # Of a file and links to it ("last.pt"), the file itself.
+        rank = (modified, _numbers(name), not (cwd / path).is_symlink())
+        known = found.get((status.st_dev, status.st_ino))
+        if known is None or rank > known[0]:
+            found[status.st_dev, status.st_ino] = (rank, path)
+    ordered = sorted(found.values(), key=lambda each: each[0][:2], reverse=True)
+    return [path for _, path in ordered]
+
+
+def _check(path: Path, others: Collection[Path], cwd: Path) -> Soundness:
+    found = replace(check(cwd / path), path=path)
+    if found.is_sound and found.kind == UNKNOWN:
+        sizes = [
+            (cwd / other).stat().st_size
+            for other in others
+            if other != path and other.suffix == path.suffix and (cwd / other).is_file()
+        ]
+        usual = median(sizes) if sizes else 0
+        if found.size_bytes < _SMALL_SHARE * usual:
+            why = f"it has {found.size_bytes} bytes where the others have about {usual:.0f}"
+            return replace(found, problem=why)
+    return found
+
+
+def _modified_ns(path: Path) -> int:
+    """Of a folder: of the newest file in it."""
+    own = path.stat().st_mtime_ns
+    if not path.is_dir():
+        return own
+    files = [each.stat().st_mtime_ns for each in path.rglob("*") if each.is_file()]
+    return max(files, default=own)
+
+
+def _numbers(name: str) -> list[int]:
+    """step-10 after step-9, where both were written within one tick of the clock."""
+    return [int(number) for number in re.findall(r"\d{1,18}", name)]
