@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -84,6 +86,46 @@ def test_a_room_imports_only_from_rooms_before_it() -> None:
     assert wrong == []
 
 
+def doors() -> dict[str, set[str]]:
+    """By room, what others may use."""
+    rooms = [path.parent for path in MODULES if path.name == "__init__.py"]
+    return {
+        room.name: set(importlib.import_module(f"rerail.{room.name}").__all__)
+        for room in rooms
+        if room.parent == PACKAGE and room.name not in ("cli", "platform")
+    }
+
+
+def test_what_a_door_promises_is_behind_it() -> None:
+    for room, names in doors().items():
+        module = importlib.import_module(f"rerail.{room}")
+        assert sorted(names) == sorted(module.__all__), f"{room} lists a name twice"
+        for name in names:
+            assert getattr(module, name, None) is not None, f"{room} has no {name}"
+
+
+def test_rooms_are_entered_through_their_doors() -> None:
+    """Through a name that the room lists, or through a module that it lists by name."""
+    public = doors()
+    modules = {
+        f"rerail.{room}.{name}": getattr(importlib.import_module(f"rerail.{room}"), name)
+        for room, names in public.items()
+        for name in names
+    }
+    listed = {value.__name__ for value in modules.values() if isinstance(value, ModuleType)}
+    wrong = []
+    for path in MODULES:
+        if STUB in path.parents:
+            continue
+        for line, name in imports_of(path):
+            room, _, rest = name.removeprefix("rerail.").partition(".")
+            if not name.startswith("rerail.") or room == room_of(path) or room not in public:
+                continue
+            if rest not in public[room] and name.rpartition(".")[0] not in listed:
+                wrong.append(f"{name_of(path)}:{line} imports {name}")
+    assert wrong == []
+
+
 def test_survival_and_the_stub_import_nothing_of_rerail() -> None:
     wrong = []
     for path in MODULES:
@@ -157,23 +199,17 @@ OPENED_ELSEWHERE = {
     "cli/study.py": "a new study file",
     "evidence/text/scan.py": "a log that the user named, which may be a pipe",
     "investigation/reproducer/reduction.py": "the user's program",
-    "platform/cgroup.py": "/sys/fs/cgroup",
     "recorder/kernel/cores.py": "core files of the user's program",
     "recorder/run/descriptors.py": "/dev/null",
-    "platform/elf.py": "libraries",
-    "platform/forked_task.py": "/dev/null",
-    "platform/proc_files.py": "/proc",
-    "platform/interpreter.py": "interpreters and the user's scripts",
     "recorder/vitals/machine.py": "/proc and /sys",
-    "platform/packages.py": "metadata of installed packages",
-    "platform/procfs.py": "/proc",
     "recorder/run/signals.py": "/proc",
     "recorder/surroundings.py": "/proc and /sys",
     "recorder/stalls/waits.py": "/proc",
-    "remedies/verify/baseline.py": "the user's program",
+    "remedies/verification/baseline.py": "the user's program",
     "remedies/checkpoints/check.py": "the user's checkpoints",
-    "remedies/formats/streams.py": "the user's checkpoints",
+    "remedies/checkpoints/formats/streams.py": "the user's checkpoints",
     "report/html.py": "our own style sheets",
+    "report/writing.py": "the file that the user named",
     "scheduling/local.py": "/sys/fs/cgroup",
     "scheduling/recording_process.py": "/dev/null",
     "store/index.py": "a database, once it is known to be a file",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from run_builders import box, crash, process, recorded
 
-from rerail.evidence.run_unrecorded import read_unrecorded_crashes
+from rerail.evidence.run.unrecorded import read_unrecorded_crashes
 from rerail.records import AfterDeath
 
 DEAD = process(signal="SIGSEGV")

@@ -32,7 +32,7 @@ from pathlib import Path
 import numpy
 import torch
 
-from rerail.remedies.checkpoints.check import NOT_CHECKED, check
+from rerail.remedies.checkpoints.check import NOT_CHECKED, check_checkpoint
 
 SECONDS_PER_CASE = 10
 BYTES_PER_CASE = 1 << 30
@@ -77,7 +77,7 @@ def verdict(data: bytes, name: str = "a.pt") -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
         path.write_bytes(data)
-        found = check(path)
+        found = check_checkpoint(path)
     if found.problem is None:
         return f"{SOUND}: {found.kind}"
     if found.problem.startswith(NOT_CHECKED):

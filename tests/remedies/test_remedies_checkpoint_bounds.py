@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from rerail.remedies.checkpoints import check as checkpoints
-from rerail.remedies.checkpoints.check import check
+from rerail.remedies.checkpoints.check import check_checkpoint
 from rerail.remedies.checkpoints.choose import choose_checkpoint
 from rerail.remedies.checkpoints.formats import budget, zip_archive
 from rerail.remedies.checkpoints.formats.budget import Budget
@@ -26,9 +26,9 @@ _MEGABYTES = 16
 _CHECK = """
 import resource, sys
 from pathlib import Path
-from rerail.remedies.checkpoints.check import check
+from rerail.remedies.checkpoints.check import check_checkpoint
 resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[2]), int(sys.argv[2])))
-found = check(Path(sys.argv[1]))
+found = check_checkpoint(Path(sys.argv[1]))
 print("sound" if found.is_sound else found.problem)
 """
 
@@ -128,9 +128,9 @@ def test_a_pickle_that_takes_too_long_is_not_read_to_its_end(
 ) -> None:
     path = tmp_path / "a.pkl"
     path.write_bytes(data)
-    assert check(path).is_sound
+    assert check_checkpoint(path).is_sound
     monkeypatch.setattr(budget, "_MOST_OPCODE_SECONDS", 0.0)
-    assert "not checked to the end: its pickle" in str(check(path).problem)
+    assert "not checked to the end: its pickle" in str(check_checkpoint(path).problem)
 
 
 class NoTime(Budget):
@@ -150,7 +150,7 @@ def test_bytes_that_time_did_not_allow_to_compare_are_said_and_the_checkpoint_is
     assert any("not checked to the end: 0 of" in remark for remark in found.remarks)
     # Structure comes first, so that it is known even then.
     path.write_bytes(path.read_bytes()[:-1])
-    assert not check(path).is_sound
+    assert not check_checkpoint(path).is_sound
 
 
 def test_a_large_directory_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,18 +159,18 @@ def test_a_large_directory_is_not_read(tmp_path: Path, monkeypatch: pytest.Monke
     with zipfile.ZipFile(path, "w") as archive:
         for number in range(100):
             archive.writestr(str(number), b"")
-    assert "not checked to the end: its directory" in str(check(path).problem)
+    assert "not checked to the end: its directory" in str(check_checkpoint(path).problem)
 
 
 def test_a_large_pickle_of_numbers_is_read_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "a.pkl"
     history = [{"loss": step / 7, "step": step} for step in range(100_000)]
     path.write_bytes(pickle.dumps(history))
-    assert check(path).is_sound and not check(path).remarks
+    assert check_checkpoint(path).is_sound and not check_checkpoint(path).remarks
 
 
 def test_many_tensors_are_read_to_their_end(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     path = tmp_path / "a.pt"
     torch.save({f"layer.{number}.weight": torch.zeros(3) for number in range(3000)}, path)
-    assert check(path).is_sound and not check(path).remarks
+    assert check_checkpoint(path).is_sound and not check_checkpoint(path).remarks

@@ -26,7 +26,7 @@ from typing import Any
 import numpy
 import pytest
 
-from rerail.remedies.checkpoints.check import check
+from rerail.remedies.checkpoints.check import check_checkpoint
 
 torch = pytest.importorskip("torch")
 
@@ -149,7 +149,7 @@ def test_what_programs_save_is_sound(
                 WRITERS[writer](value, path, protocol)
             except (RuntimeError, TypeError, AttributeError, NotImplementedError):
                 continue  # of a kind that this version of torch cannot save in this format
-            found = check(path)
+            found = check_checkpoint(path)
             assert found.problem is None, (value, found.problem)
             assert not found.foreign, value
 
@@ -172,7 +172,7 @@ def test_the_program_s_own_classes_are_named_and_left_to_the_program(
 ) -> None:
     path = tmp_path / "a.ckpt"
     WRITERS[writer](value, path, protocol)
-    found = check(path)
+    found = check_checkpoint(path)
     assert found.is_sound
     assert any(each.endswith(f".{name}") for each in found.foreign)
     [remark] = found.remarks
@@ -219,7 +219,7 @@ def test_a_call_with_effects_is_refused(
 ) -> None:
     path = tmp_path / "a.ckpt"
     WRITERS[writer](value, path, 4)
-    found = check(path)
+    found = check_checkpoint(path)
     assert found.problem is not None and words in found.problem
 
 
@@ -239,7 +239,7 @@ def test_a_call_with_effects_is_refused(
 def test_what_no_pickler_writes_is_refused(pickled: bytes, words: str, tmp_path: Path) -> None:
     path = tmp_path / "a.pkl"
     path.write_bytes(pickled)
-    assert words in str(check(path).problem)
+    assert words in str(check_checkpoint(path).problem)
 
 
 def test_a_distributed_checkpoint_of_torch_is_sound(tmp_path: Path) -> None:
@@ -250,19 +250,19 @@ def test_a_distributed_checkpoint_of_torch_is_sound(tmp_path: Path) -> None:
         dcp.save(
             {"model": model().state_dict(), "step": 3}, checkpoint_id=str(folder), no_dist=True
         )
-    found = check(folder)
+    found = check_checkpoint(folder)
     assert found.problem is None and not found.foreign
     [data] = folder.glob("*.distcp")
     whole = data.read_bytes()
     data.write_bytes(whole[: len(whole) // 2])
-    assert not check(folder).is_sound
+    assert not check_checkpoint(folder).is_sound
     data.write_bytes(whole)
     (folder / ".metadata").unlink()
-    assert ".metadata is missing" in str(check(folder).problem)
+    assert ".metadata is missing" in str(check_checkpoint(folder).problem)
 
 
 def test_arrays_between_opcodes_are_not_called_damage(tmp_path: Path) -> None:
     joblib = pytest.importorskip("joblib")
     path = tmp_path / "a.pkl"
     joblib.dump({"a": numpy.arange(100.0)}, path)
-    assert "not checked to the end: joblib" in str(check(path).problem)
+    assert "not checked to the end: joblib" in str(check_checkpoint(path).problem)

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rerail.remedies.checkpoints.check import UNKNOWN, check
+from rerail.remedies.checkpoints.check import UNKNOWN, check_checkpoint
 
 torch = pytest.importorskip("torch")
 
@@ -118,7 +118,7 @@ def test_a_whole_one_is_sound(kind: str, tmp_path: Path) -> None:
     name, data = sound(kind)
     path = tmp_path / name
     path.write_bytes(data)
-    found = check(path)
+    found = check_checkpoint(path)
     assert found.problem is None
     assert found.kind != UNKNOWN
     assert found.size_bytes == len(data)
@@ -132,7 +132,7 @@ def test_one_cut_off_at_any_byte_is_torn(kind: str, share: float, tmp_path: Path
     name, data = sound(kind)
     path = tmp_path / name
     path.write_bytes(data[: int(share * len(data))])
-    assert not check(path).is_sound
+    assert not check_checkpoint(path).is_sound
 
 
 @pytest.mark.parametrize("kind", ["torch", "npz", "nested", "torch-old"])
@@ -141,7 +141,7 @@ def test_the_first_and_last_bytes_count(kind: str, tmp_path: Path) -> None:
     path = tmp_path / name
     for length in [*range(64), *range(len(data) - 64, len(data))]:
         path.write_bytes(data[:length])
-        assert not check(path).is_sound, length
+        assert not check_checkpoint(path).is_sound, length
 
 
 @settings(
@@ -158,7 +158,7 @@ def test_tensor_bytes_that_changed_are_seen(at: float, flip: int, tmp_path: Path
     changed[begin + int(at * info.file_size)] ^= flip
     path = tmp_path / name
     path.write_bytes(bytes(changed))
-    assert not check(path).is_sound
+    assert not check_checkpoint(path).is_sound
 
 
 @settings(
@@ -177,7 +177,7 @@ def test_tensor_bytes_that_changed_are_seen(at: float, flip: int, tmp_path: Path
 def test_any_bytes_give_an_answer(head: bytes, rest: bytes, name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(head + rest)
-    found = check(path)
+    found = check_checkpoint(path)
     assert found.problem is None or found.problem
 
 
@@ -195,7 +195,7 @@ class Evil:
 def test_a_malicious_pickle_is_not_executed_and_not_chosen(as_zip: bool, tmp_path: Path) -> None:
     path, touched = tmp_path / "evil.pt", tmp_path / "touched"
     torch.save({"model": Evil(touched)}, path, _use_new_zipfile_serialization=as_zip)
-    found = check(path)
+    found = check_checkpoint(path)
     assert not touched.exists()
     assert found.problem is not None and "system" in found.problem
 
@@ -208,10 +208,10 @@ def test_torch_without_checksums_is_checked_for_its_structure(tmp_path: Path) ->
         torch.save(state(), path)
     finally:
         torch.serialization.set_crc32_options(before)
-    found = check(path)
+    found = check_checkpoint(path)
     assert found.problem is None and "without checksums" in found.kind
     path.write_bytes(path.read_bytes()[:-1])
-    assert not check(path).is_sound
+    assert not check_checkpoint(path).is_sound
 
 
 def test_a_storage_that_is_missing_is_named(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_a_storage_that_is_missing_is_named(tmp_path: Path) -> None:
         for name in whole.namelist():
             if not name.endswith("/data/1"):
                 less.writestr(name, whole.read(name))
-    found = check(path)
+    found = check_checkpoint(path)
     assert found.problem is not None and "data/1" in found.problem
 
 
@@ -241,14 +241,14 @@ def test_a_storage_that_is_missing_is_named(tmp_path: Path) -> None:
 def test_what_is_no_checkpoint_is_said(name: str, data: bytes, words: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(data)
-    found = check(path)
+    found = check_checkpoint(path)
     assert found.problem is not None and words in found.problem
 
 
 def test_other_formats_are_taken_as_they_are(tmp_path: Path) -> None:
     path = tmp_path / "a.msgpack"
     path.write_bytes(b"\x82\xa1a\x01\xa1b\x02")
-    assert check(path).kind == UNKNOWN and check(path).is_sound
+    assert check_checkpoint(path).kind == UNKNOWN and check_checkpoint(path).is_sound
 
 
 def test_a_tar_archive_that_is_cut_off(tmp_path: Path) -> None:
@@ -257,28 +257,28 @@ def test_a_tar_archive_that_is_cut_off(tmp_path: Path) -> None:
         info = tarfile.TarInfo("weights")
         info.size = 5000
         archive.addfile(info, io.BytesIO(bytes(range(250)) * 20))
-    assert check(path).is_sound
+    assert check_checkpoint(path).is_sound
     path.write_bytes(path.read_bytes()[:3000])
-    assert not check(path).is_sound
+    assert not check_checkpoint(path).is_sound
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     path = tmp_path / "a.pt"
     os.mkfifo(path)
-    assert not check(path).is_sound
+    assert not check_checkpoint(path).is_sound
 
 
 def test_a_folder_is_as_sound_as_its_files(tmp_path: Path) -> None:
     folder = tmp_path / "checkpoint-500"
     folder.mkdir()
-    assert not check(folder).is_sound
+    assert not check_checkpoint(folder).is_sound
     (folder / "model-1.safetensors").write_bytes(safetensors_bytes())
     (folder / "optimizer.pt").write_bytes(sound("torch")[1])
     (folder / "done").touch()
     index = {"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    assert "model-2.safetensors" in str(check(folder).problem)
+    assert "model-2.safetensors" in str(check_checkpoint(folder).problem)
     (folder / "model-2.safetensors").write_bytes(safetensors_bytes())
-    assert check(folder).is_sound
+    assert check_checkpoint(folder).is_sound
     (folder / "optimizer.pt").write_bytes(sound("torch")[1][:-100])
-    assert "optimizer.pt" in str(check(folder).problem)
+    assert "optimizer.pt" in str(check_checkpoint(folder).problem)

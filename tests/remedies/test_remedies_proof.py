@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rerail.remedies.verify.cost import compare
-from rerail.remedies.verify.proof import luck_of, needed_for
-from rerail.remedies.verify.trace import Trace
+from rerail.remedies.verification.cost import compare
+from rerail.remedies.verification.proof import luck_of, needed_for
+from rerail.remedies.verification.trace import Trace
 from rerail.survival import classify, fixed_step, probability_of_luck
 
 crash_times = st.lists(st.floats(1.0, 1e5), min_size=1, max_size=5)

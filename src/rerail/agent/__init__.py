@@ -7,7 +7,30 @@ agent/native, and those import nothing of rerail.
 
 from __future__ import annotations
 
-from rerail.agent.injection import Injection, inject, native_library
-from rerail.agent.preload import preloadable
+from typing import TYPE_CHECKING
 
-__all__ = ["Injection", "inject", "native_library", "preloadable"]
+from rerail.lazy import door
+
+if TYPE_CHECKING:
+    from rerail.agent.injection import Injection, inject, native_library
+    from rerail.agent.preload import preloadable
+    from rerail.agent.stub import rerail_layout
+
+__all__ = [
+    "Injection",
+    "inject",
+    "native_library",
+    "preloadable",
+    "rerail_layout",
+]
+
+__getattr__ = door(
+    __name__,
+    {
+        "Injection": "injection",
+        "inject": "injection",
+        "native_library": "injection",
+        "preloadable": "preload",
+        "rerail_layout": "stub.rerail_layout",
+    },
+)

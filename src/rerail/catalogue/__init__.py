@@ -1,23 +1,50 @@
 """The catalogue of causes: one file per cause, and what loads and checks them."""
 
-from rerail.catalogue.loader import load_catalogue
-from rerail.catalogue.model import (
-    SAFETY_ORDER,
-    Catalogue,
-    Cause,
-    Experiment,
-    Remedy,
-    Sign,
-    Signature,
-)
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rerail.lazy import door
+
+if TYPE_CHECKING:
+    from rerail.catalogue.literals import spaced
+    from rerail.catalogue.loader import load_catalogue
+    from rerail.catalogue.model import (
+        SAFETY_ORDER,
+        Catalogue,
+        Cause,
+        Experiment,
+        Remedy,
+        Sign,
+        Signature,
+    )
+    from rerail.catalogue.schema import FAMILIES
 
 __all__ = [
-    "SAFETY_ORDER",
     "Catalogue",
     "Cause",
     "Experiment",
+    "FAMILIES",
     "Remedy",
+    "SAFETY_ORDER",
     "Sign",
     "Signature",
     "load_catalogue",
+    "spaced",
 ]
+
+__getattr__ = door(
+    __name__,
+    {
+        "Catalogue": "model",
+        "Cause": "model",
+        "Experiment": "model",
+        "FAMILIES": "schema",
+        "Remedy": "model",
+        "SAFETY_ORDER": "model",
+        "Sign": "model",
+        "Signature": "model",
+        "load_catalogue": "loader",
+        "spaced": "literals",
+    },
+)

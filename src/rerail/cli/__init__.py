@@ -17,7 +17,7 @@ import rerail
 from rerail import bare
 from rerail.cli._discovery import command_names, load_command, summary_of
 from rerail.cli._failures import report_failure, run_bare, was_typed_wrong
-from rerail.os_text import let_output_take_anything
+from rerail.platform.os_text import let_output_take_anything
 
 
 class _Commands(click.Group):

@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rerail.store import RunFolder, Store
-from rerail.store.codec import dumps
+from rerail.store import RunFolder, Store, dumps
 
 MOST_SECONDS = 10.0
 

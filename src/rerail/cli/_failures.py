@@ -101,7 +101,7 @@ def _save_details(error: BaseException) -> str:
 
 
 def _existing_home() -> Path | None:
-    from rerail.store.home import find_home
+    from rerail.store import find_home
 
     try:
         home = find_home(for_reading=True)

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from rerail.store.home import find_home
-from rerail.store.store import Store
+from rerail.store import Store, find_home
 
 F = TypeVar("F", bound=Callable[..., Any])
 

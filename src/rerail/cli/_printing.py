@@ -7,8 +7,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from rerail.os_text import shown_value
-from rerail.store.codec import encode
+from rerail.platform.os_text import shown_value
+from rerail.store import encode
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -9,8 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rerail.recorder import Recording
-from rerail.store import layout
-from rerail.store.home import NO_FOLDER
+from rerail.store import NO_FOLDER, layout
 
 
 def is_readable(recording: Recording) -> bool:

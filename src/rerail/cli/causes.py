@@ -37,8 +37,7 @@ def command(cause_id: str | None, as_json: bool) -> None:
 
 
 def _print_list() -> None:
-    from rerail.catalogue import load_catalogue
-    from rerail.catalogue.schema import FAMILIES
+    from rerail.catalogue import FAMILIES, load_catalogue
 
     catalogue = load_catalogue()
     width = max(len(cause.id) for cause in catalogue)

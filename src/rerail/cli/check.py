@@ -17,8 +17,7 @@ from rerail.cli._options import json_option
 from rerail.errors import UsageError
 
 if TYPE_CHECKING:
-    from rerail.preflight.audit.finding import Finding
-    from rerail.preflight.checking import Check
+    from rerail.preflight import Check, Finding
 
 _DATA_FILES = (".npz", ".npy")
 
@@ -75,8 +74,7 @@ def command(
             "--what-if needs a dry run of a command",
             "As in: rerail check --what-if '--batch-size 64' -- python train.py",
         )
-    from rerail.preflight.checking import check
-    from rerail.preflight.memory.stopping import Stop, Stopped
+    from rerail.preflight import Stop, Stopped, check
 
     stop = Stop(_say_that_it_ends)
     try:
@@ -126,7 +124,7 @@ def _cwd() -> Path:
 
 
 def _write_fix(findings: list[Finding]) -> str | None:
-    from rerail.preflight.audit import fixes
+    from rerail.preflight import fixes
 
     text = fixes.snippet(findings)
     if not text:
@@ -160,9 +158,7 @@ def _tell(found: Check, document: dict[str, Any], *, as_json: bool) -> None:
 def _answer_files(names: tuple[str, ...], *, as_json: bool) -> int:
     """One line per file: how it is stored, whether NumPy maps it, what it takes in memory."""
     from rerail.cli._printing import print_json
-    from rerail.preflight.audit import limits
-    from rerail.preflight.audit.target import active_interpreter
-    from rerail.preflight.memory import array_file
+    from rerail.preflight import active_interpreter, array_file, limits
     from rerail.recorder import surroundings
 
     around = {

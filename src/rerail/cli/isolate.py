@@ -115,7 +115,7 @@ def command(
         )
     if lists:
         return _list(command, home, as_json=as_json)
-    from rerail.investigation.session.watching import IsolateOptions
+    from rerail.investigation import IsolateOptions
 
     options = IsolateOptions(
         confidence=confidence,
@@ -131,7 +131,7 @@ def command(
         reproducer=reproducer,
     )
     document = _investigate(command, tries, home, options)
-    from rerail.investigation.session.view import summary_lines
+    from rerail.investigation import summary_lines
 
     return answer(document, summary_lines(document), as_json=as_json, good_status="confirmed")
 
@@ -140,8 +140,7 @@ def _investigate(
     command: tuple[str, ...], tries: tuple[str, ...], home: Path | None, options: Any
 ) -> dict[str, Any]:
     from rerail.cli._printing import console
-    from rerail.investigation.session.session import investigate
-    from rerail.investigation.session.view import Lines, Table
+    from rerail.investigation import Lines, Table, investigate
 
     end_gently_when_terminated()
     store = store_to_write(home)
@@ -155,11 +154,9 @@ def _investigate(
 
 def _list(command: tuple[str, ...], home: Path | None, *, as_json: bool) -> int:
     """From the newest recorded run of the command, if there is one."""
-    from rerail.changes.candidates import offers
-    from rerail.changes.profile import Profile, read_profile
+    from rerail.changes import Profile, offers, read_profile
     from rerail.cli._printing import console, print_json
-    from rerail.store import RunFolder
-    from rerail.store.store import fingerprint
+    from rerail.store import RunFolder, fingerprint
 
     wanted = fingerprint(command, str(Path.cwd()))
     run = next((s for s in store_to_read(home).summaries() if s.info.fingerprint == wanted), None)

@@ -31,7 +31,7 @@ def command(run: str, target: Path | None, dry_run: bool, home: Path | None, as_
     RUN is an id, a unique prefix of one, a run folder, or `last`.
     """
     from rerail.diagnosis import answer_on_record
-    from rerail.report.package import pack
+    from rerail.report import pack
 
     store = store_to_read(home)
     folder = store.resolve(run)

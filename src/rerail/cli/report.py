@@ -47,9 +47,8 @@ def command(
     somebody else, use `rerail pack`, which masks names too.
     """
     from rerail.errors import UsageError
-    from rerail.os_text import to_bytes
-    from rerail.report import build_report
-    from rerail.report.writing import PRIVATE_MODE, SHARED_MODE, write_file
+    from rerail.platform.os_text import to_bytes
+    from rerail.report import PRIVATE_MODE, SHARED_MODE, build_report, write_file
 
     if target == "-" and (as_json or opens):
         raise UsageError("-o - prints the report itself: it goes with neither --json nor --open")

@@ -15,10 +15,9 @@ import click
 from rerail.cli._options import home_option, json_option, store_to_read
 from rerail.cli._printing import print_json
 from rerail.errors import RerailError, UnknownRun, UsageError
-from rerail.evidence.run.words import bytes_in_words, counted
 from rerail.platform.patterns import linear
-from rerail.store import Store
-from rerail.store.sizes import folder_bytes
+from rerail.store import Store, folder_bytes
+from rerail.wording import bytes_in_words, counted
 
 _AGE = linear(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)")
 _SECONDS = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}

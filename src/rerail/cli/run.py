@@ -21,10 +21,10 @@ from rerail.cli._options import home_option, json_option, stall_option, store_to
 from rerail.cli._record_words import about_record, is_readable
 from rerail.errors import UsageError
 from rerail.recorder import CommandNotStarted, Recording, RunOptions, record
-from rerail.store.store import Store
+from rerail.store import Store
 
 if TYPE_CHECKING:
-    from rerail.remedies.restart.story import Story
+    from rerail.remedies import Story
 
 
 @click.command(
@@ -132,7 +132,7 @@ def command(
     try:
         store = store_to_write(home)
         if restarts:
-            from rerail.remedies.restart.restart import RestartOptions, run_with_restarts
+            from rerail.remedies import RestartOptions, run_with_restarts
 
             going_on = RestartOptions(
                 restarts,
@@ -201,7 +201,7 @@ class _Teller:
 
     def said(self, text: str) -> None:
         if not self._is_quiet:
-            from rerail.remedies.restart.paragraphs import paragraph
+            from rerail.remedies import paragraph
 
             _say(paragraph(text).removeprefix("rerail: "))
 

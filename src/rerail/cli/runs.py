@@ -16,8 +16,7 @@ import click
 from rerail.cli._options import home_option, json_option, store_to_read
 from rerail.cli._printing import console, print_json
 from rerail.records import RunInfo
-from rerail.store import RunSummary, layout
-from rerail.store.store import Listing
+from rerail.store import Listing, RunSummary, layout
 
 _MOST_WORDS = 5
 

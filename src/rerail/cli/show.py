@@ -84,7 +84,7 @@ def _follow_in_lines(folder: RunFolder) -> None:
 
 def _print_json(folder: RunFolder, follow: bool) -> None:
     from rerail.report.live import build, take_snapshot
-    from rerail.store.codec import encode
+    from rerail.store import encode
 
     while True:
         standing = build(take_snapshot(folder))

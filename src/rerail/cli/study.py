@@ -17,7 +17,7 @@ from rerail.cli._options import home_option, json_option, store_to_write
 from rerail.errors import UsageError
 
 if TYPE_CHECKING:
-    from rerail.study.model import Study
+    from rerail.study import Study
     from rerail.study.table import StudyTable
 
 
@@ -75,9 +75,8 @@ def run(
     as_json: bool,
 ) -> int:
     """Run or continue the study in FILE (`run` need not be typed)."""
-    from rerail.study import load_study, run_study
+    from rerail.study import Silent, StudyOptions, load_study, run_study
     from rerail.study.table import build_table
-    from rerail.study.watching import Silent, StudyOptions
 
     study = load_study(file)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: keep everything
@@ -104,7 +103,7 @@ def run(
 @click.argument("command_words", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
 def new(target: Path, command_words: tuple[str, ...]) -> None:
     """Write a first, commented study file from a command."""
-    from rerail.study.starter import write_starter
+    from rerail.study import write_starter
 
     if not command_words:
         raise UsageError(
@@ -171,8 +170,7 @@ class _Lines:
 
 
 def _table_of(file: Path) -> tuple[Study, StudyTable]:
-    from rerail.study import load_study, read_states
-    from rerail.study.journal import NAME, is_running
+    from rerail.study import NAME, is_running, load_study, read_states
     from rerail.study.table import build_table
 
     study = load_study(file)

@@ -63,7 +63,7 @@ def command(
             "there is no command to verify",
             "Type it after --, as in: rerail verify --with '--workers 0' -- python train.py",
         )
-    from rerail.remedies.verify.verify import VerifyOptions
+    from rerail.remedies import VerifyOptions
 
     options = VerifyOptions(confidence, budget, stall_seconds, fresh)
     document = _verify(command, changes, home, options)
@@ -74,9 +74,8 @@ def _verify(
     command: tuple[str, ...], changes: tuple[str, ...], home: Path | None, options: Any
 ) -> dict[str, Any]:
     from rerail.cli._printing import console
-    from rerail.remedies.restart.paragraphs import paragraph
-    from rerail.remedies.verify.verify import verify
-    from rerail.remedies.verify.view import Lines, Screen
+    from rerail.remedies import paragraph, verify
+    from rerail.remedies.verification.verify_view import Lines, Screen
 
     end_gently_when_terminated()
     store = store_to_write(home)

@@ -1,8 +1,15 @@
 """Ranked causes, with what speaks for and against each."""
 
-from rerail.diagnosis.diagnose import diagnose
-from rerail.diagnosis.explain import answer_on_record, explain_logs, explain_run, explain_stream
-from rerail.diagnosis.result import Candidate, Diagnosis, NextStep
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rerail.lazy import door
+
+if TYPE_CHECKING:
+    from rerail.diagnosis.explain import answer_on_record, explain_logs, explain_run, explain_stream
+    from rerail.diagnosis.from_evidence import diagnose
+    from rerail.diagnosis.result import Candidate, Diagnosis, NextStep
 
 __all__ = [
     "Candidate",
@@ -14,3 +21,17 @@ __all__ = [
     "explain_run",
     "explain_stream",
 ]
+
+__getattr__ = door(
+    __name__,
+    {
+        "Candidate": "result",
+        "Diagnosis": "result",
+        "NextStep": "result",
+        "answer_on_record": "explain",
+        "diagnose": "from_evidence",
+        "explain_logs": "explain",
+        "explain_run": "explain",
+        "explain_stream": "explain",
+    },
+)

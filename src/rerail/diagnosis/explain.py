@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from rerail.diagnosis.diagnose import diagnose
+from rerail.diagnosis.from_evidence import diagnose
 from rerail.diagnosis.result import Diagnosis
 from rerail.errors import UnreadableInput
 from rerail.platform.deadline import Deadline
@@ -38,7 +38,7 @@ def explain_run(
 
     Explained anew each time: the catalogue may have learnt since the run was recorded.
     """
-    from rerail.evidence.run.collect import collect_run
+    from rerail.evidence import collect_run
 
     info = folder.info()
     evidence = collect_run(folder, history, Deadline(seconds))
@@ -76,8 +76,7 @@ def answer_on_record(folder: RunFolder, history: Sequence[RunFolder] = ()) -> di
 
 def keep(folder: RunFolder, document: dict[str, Any]) -> None:
     """Write the answer into the run's folder, where there is room and leave to write."""
-    from rerail.store import layout
-    from rerail.store.codec import dumps
+    from rerail.store import dumps, layout
 
     layout.keep_diagnosis(folder.path, dumps(document, indent=1))
 

@@ -4,8 +4,87 @@
 others.
 """
 
-from rerail.investigation.planner.inquiry import Investigation
-from rerail.investigation.planner.observation import Plan, TrialResult
-from rerail.investigation.planner.verdict import Likely, RuledOut, Verdict
+from __future__ import annotations
 
-__all__ = ["Investigation", "Likely", "Plan", "RuledOut", "TrialResult", "Verdict"]
+from typing import TYPE_CHECKING
+
+from rerail.lazy import door
+
+if TYPE_CHECKING:
+    from rerail.investigation.planner.inquiry import Investigation
+    from rerail.investigation.planner.observation import Plan, TrialResult
+    from rerail.investigation.planner.verdict import Likely, RuledOut, Verdict
+    from rerail.investigation.session.earlier import EarlierRun, earlier_runs, lifetimes
+    from rerail.investigation.session.exposure import Distance, Unit, idle_seconds, measure
+    from rerail.investigation.session.failure import Diagnostician, Failure, failure_of
+    from rerail.investigation.session.session import investigate
+    from rerail.investigation.session.trial import (
+        Trial,
+        TrialOutcome,
+        Verification,
+        changes_in_words,
+        died_before,
+    )
+    from rerail.investigation.session.view import Lines, Table, summary_lines
+    from rerail.investigation.session.watching import IsolateOptions
+
+__all__ = [
+    "Diagnostician",
+    "Distance",
+    "EarlierRun",
+    "Failure",
+    "Investigation",
+    "IsolateOptions",
+    "Likely",
+    "Lines",
+    "Plan",
+    "RuledOut",
+    "Table",
+    "Trial",
+    "TrialOutcome",
+    "TrialResult",
+    "Unit",
+    "Verdict",
+    "Verification",
+    "changes_in_words",
+    "died_before",
+    "earlier_runs",
+    "failure_of",
+    "idle_seconds",
+    "investigate",
+    "lifetimes",
+    "measure",
+    "summary_lines",
+]
+
+__getattr__ = door(
+    __name__,
+    {
+        "Diagnostician": "session.failure",
+        "Distance": "session.exposure",
+        "EarlierRun": "session.earlier",
+        "Failure": "session.failure",
+        "Investigation": "planner.inquiry",
+        "IsolateOptions": "session.watching",
+        "Likely": "planner.verdict",
+        "Lines": "session.view",
+        "Plan": "planner.observation",
+        "RuledOut": "planner.verdict",
+        "Table": "session.view",
+        "Trial": "session.trial",
+        "TrialOutcome": "session.trial",
+        "TrialResult": "planner.observation",
+        "Unit": "session.exposure",
+        "Verdict": "planner.verdict",
+        "Verification": "session.trial",
+        "changes_in_words": "session.trial",
+        "died_before": "session.trial",
+        "earlier_runs": "session.earlier",
+        "failure_of": "session.failure",
+        "idle_seconds": "session.exposure",
+        "investigate": "session.session",
+        "lifetimes": "session.earlier",
+        "measure": "session.exposure",
+        "summary_lines": "session.view",
+    },
+)

@@ -6,30 +6,50 @@ adds a dry run of a few steps, from which the memory of the whole run is planned
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rerail.lazy import door
 
 if TYPE_CHECKING:
-    from rerail.preflight.audit.auditing import Audit, audit
+    from rerail.preflight import view
+    from rerail.preflight.audit import fixes, limits
+    from rerail.preflight.audit.auditing import Audit
     from rerail.preflight.audit.finding import Finding
     from rerail.preflight.audit.quick_look import quick
+    from rerail.preflight.audit.target import active_interpreter
     from rerail.preflight.checking import Check, check
+    from rerail.preflight.memory import array_file
+    from rerail.preflight.memory.stopping import Stop, Stopped
 
-__all__ = ["Audit", "Check", "Finding", "audit", "check", "quick"]
+__all__ = [
+    "Audit",
+    "Check",
+    "Finding",
+    "Stop",
+    "Stopped",
+    "active_interpreter",
+    "array_file",
+    "check",
+    "fixes",
+    "limits",
+    "quick",
+    "view",
+]
 
-_WHERE = {
-    "Audit": "auditing",
-    "Check": "checking",
-    "Finding": "finding",
-    "audit": "auditing",
-    "check": "checking",
-    "quick": "quick_look",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Each is imported when asked for: `rerail run` needs `quick` alone, and soon."""
-    if name not in _WHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
+__getattr__ = door(
+    __name__,
+    {
+        "Audit": "audit.auditing",
+        "Check": "checking",
+        "Finding": "audit.finding",
+        "Stop": "memory.stopping",
+        "Stopped": "memory.stopping",
+        "active_interpreter": "audit.target",
+        "array_file": "memory.array_file",
+        "check": "checking",
+        "fixes": "audit.fixes",
+        "limits": "audit.limits",
+        "quick": "audit.quick_look",
+        "view": "view",
+    },
+)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rerail.changes.parse import parse_change
+from rerail.changes import parse_change
 from rerail.errors import RerailError
 from rerail.preflight.audit.auditing import audit
 from rerail.preflight.audit.finding import Finding, by_gravity

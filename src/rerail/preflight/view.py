@@ -9,8 +9,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from rerail.evidence.run.words import bytes_in_words
 from rerail.preflight.audit.finding import Finding
+from rerail.wording import bytes_in_words
 
 if TYPE_CHECKING:
     from rerail.preflight.memory.plan import MemoryPlan

@@ -5,8 +5,37 @@ package. Both know secrets from one table (`shapes`). docs/design/what-may-leave
 what stands where, and why.
 """
 
-from rerail.privacy.arguments import secrets_of
-from rerail.privacy.masking import Masker, blank_command
-from rerail.privacy.output import OutputMasker, mask_file
+from __future__ import annotations
 
-__all__ = ["Masker", "OutputMasker", "blank_command", "mask_file", "secrets_of"]
+from typing import TYPE_CHECKING
+
+from rerail.lazy import door
+
+if TYPE_CHECKING:
+    from rerail.privacy.arguments import secrets_of
+    from rerail.privacy.masking import Masker, blank_command
+    from rerail.privacy.output import OutputMasker, mask_file
+    from rerail.privacy.redaction import Redactor, SecretRedactor
+
+__all__ = [
+    "Masker",
+    "OutputMasker",
+    "Redactor",
+    "SecretRedactor",
+    "blank_command",
+    "mask_file",
+    "secrets_of",
+]
+
+__getattr__ = door(
+    __name__,
+    {
+        "Masker": "masking",
+        "OutputMasker": "output",
+        "Redactor": "redaction",
+        "SecretRedactor": "redaction",
+        "blank_command": "masking",
+        "mask_file": "output",
+        "secrets_of": "arguments",
+    },
+)

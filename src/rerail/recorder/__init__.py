@@ -4,8 +4,41 @@
 promises in docs/recorder.md.
 """
 
-from rerail.recorder.run.launch import CommandNotStarted
-from rerail.recorder.run.record import record
-from rerail.recorder.run.recording import Recording, RunOptions
+from __future__ import annotations
 
-__all__ = ["CommandNotStarted", "Recording", "RunOptions", "record"]
+from typing import TYPE_CHECKING
+
+from rerail.lazy import door
+
+if TYPE_CHECKING:
+    from rerail.recorder import surroundings
+    from rerail.recorder.run.launch import CommandNotStarted, find_program
+    from rerail.recorder.run.record import record
+    from rerail.recorder.run.recording import Recording, RunOptions
+    from rerail.recorder.stalls.judgement import FIRST_PHASE_SECONDS
+    from rerail.recorder.vitals import libraries
+
+__all__ = [
+    "CommandNotStarted",
+    "FIRST_PHASE_SECONDS",
+    "Recording",
+    "RunOptions",
+    "find_program",
+    "libraries",
+    "record",
+    "surroundings",
+]
+
+__getattr__ = door(
+    __name__,
+    {
+        "CommandNotStarted": "run.launch",
+        "FIRST_PHASE_SECONDS": "stalls.judgement",
+        "Recording": "run.recording",
+        "RunOptions": "run.recording",
+        "find_program": "run.launch",
+        "libraries": "vitals.libraries",
+        "record": "run.record",
+        "surroundings": "surroundings",
+    },
+)

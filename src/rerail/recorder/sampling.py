@@ -17,7 +17,7 @@ from rerail.recorder.tree.process import Process
 from rerail.recorder.tree.processes import Tree
 from rerail.recorder.vitals.library_maps import LibraryMaps
 from rerail.recorder.vitals.limits import NearLimits
-from rerail.store.writer import RunWriter
+from rerail.store import RunWriter
 
 if TYPE_CHECKING:
     from rerail.recorder.kernel.account import KernelWatch

@@ -6,19 +6,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rerail.lazy import door
+
 if TYPE_CHECKING:
-    from rerail.report.document import Document
-    from rerail.store import RunFolder
+    from rerail.report import cause_page, html, live, live_screen, markdown, terminal
+    from rerail.report.build import build_report
+    from rerail.report.package import pack
+    from rerail.report.writing import PRIVATE_MODE, SHARED_MODE, write_file
 
-__all__ = ["build_report"]
+__all__ = [
+    "PRIVATE_MODE",
+    "SHARED_MODE",
+    "build_report",
+    "cause_page",
+    "html",
+    "live",
+    "live_screen",
+    "markdown",
+    "pack",
+    "terminal",
+    "write_file",
+]
 
-
-def build_report(folder: RunFolder, history: Sequence[RunFolder] = ()) -> Document:
-    """The report of a run, with the diagnosis on record or a new one."""
-    from rerail.diagnosis import answer_on_record
-    from rerail.report.view import build_document
-
-    return build_document(folder, answer_on_record(folder, history))
+__getattr__ = door(
+    __name__,
+    {
+        "PRIVATE_MODE": "writing",
+        "SHARED_MODE": "writing",
+        "build_report": "build",
+        "cause_page": "cause_page",
+        "html": "html",
+        "live": "live",
+        "live_screen": "live_screen",
+        "markdown": "markdown",
+        "pack": "package",
+        "terminal": "terminal",
+        "write_file": "writing",
+    },
+)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import textwrap
 
-from rerail.catalogue import Catalogue, Cause, Experiment, Remedy
-from rerail.catalogue.schema import FAMILIES
+from rerail.catalogue import FAMILIES, Catalogue, Cause, Experiment, Remedy
 
 _SAFETY = {
     "safe": "safe",

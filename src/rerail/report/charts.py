@@ -10,11 +10,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from rerail.evidence.run.material import RecordedRun
-from rerail.evidence.run.memory import limit_uses
-from rerail.evidence.run.words import bytes_in_words, seconds_in_words
+from rerail.evidence import RecordedRun, limit_uses
 from rerail.records import BlackBox, VitalsRow
 from rerail.report.document import Chart, Mark, Series
+from rerail.wording import bytes_in_words, seconds_in_words
 
 MOST_POINTS = 600
 # A limit further above the curve than this would press it flat against the axis.

@@ -9,12 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rerail.evidence.run.words import listed, seconds_in_words
 from rerail.report.document import Block, Paragraph, Section, Table
 from rerail.report.verdict import as_list, as_object, as_text
-from rerail.store.bounds import EXPERIMENT_BYTES
-from rerail.store.codec import DecodeError, loads
-from rerail.store.regular_files import read_regular
+from rerail.store import EXPERIMENT_BYTES, DecodeError, loads, read_regular
+from rerail.wording import listed, seconds_in_words
 
 INVESTIGATION, VERIFICATION = "investigation.json", "verification.json"
 _MOST_TRIALS = 300

@@ -16,7 +16,7 @@ from dataclasses import replace
 from importlib import resources
 from typing import Any
 
-from rerail.os_text import shown_value
+from rerail.platform.os_text import shown_value
 from rerail.report.document import (
     Block,
     CauseView,

@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from rerail.evidence.run.libraries import libraries_by_process
-from rerail.evidence.run.material import RecordedRun
-from rerail.evidence.run.memory import limit_uses
-from rerail.evidence.run.words import bytes_in_words, seconds_in_words
+from rerail.evidence import RecordedRun, libraries_by_process, limit_uses
 from rerail.records import ProcessRecord, ProcessVitals
 from rerail.report.document import Block, Paragraph, Section, Table
+from rerail.wording import bytes_in_words, seconds_in_words
 
 _MOST_PROCESSES = 200
 _MOST_LIBRARIES = 400

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rerail.evidence.run.trend import trend_of
+from rerail.evidence import trend_of
 from rerail.records import ProcessVitals, VitalsRow
 
 _LEAST_RISE_BYTES = 16 << 20

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from rich.console import Group
 from rich.text import Text
 
-from rerail.evidence.run.words import bytes_in_words
 from rerail.report.live import ProcessLine, Standing, duration, one_line
 from rerail.report.live_memory import Memory
 from rerail.report.live_progress import Loss, Progress
+from rerail.wording import bytes_in_words
 
 _LABEL = 10
 _BAR_WIDTH = 24

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from rerail.os_text import shown, shown_value
+from rerail.platform.os_text import shown, shown_value
 from rerail.platform.patterns import linear
 from rerail.report.document import (
     Block,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rerail.evidence.run.material import RecordedRun, read_material
-from rerail.privacy.redaction import Redactor
+from rerail.evidence import RecordedRun, read_material
+from rerail.privacy import Redactor
 from rerail.report.experiments import read_experiments
 from rerail.report.printed import readable
 from rerail.report.verdict import as_object

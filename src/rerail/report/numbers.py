@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rerail.evidence.run.words import bytes_in_words
 from rerail.report.document import Chart, Table
+from rerail.wording import bytes_in_words
 
 MOST_ROWS = 12
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from rerail.evidence.run.material import RecordedRun
-from rerail.os_text import shown_value, to_bytes
-from rerail.privacy.redaction import Redactor
+from rerail.evidence import RecordedRun
+from rerail.platform.os_text import shown_value, to_bytes
+from rerail.privacy import Redactor
 from rerail.records import ProcessVitals
 from rerail.report import html, markdown
 from rerail.report.charts import thin
@@ -29,8 +29,7 @@ from rerail.report.summary import summary_page
 from rerail.report.verdict import as_object
 from rerail.report.view import document_of
 from rerail.report.writing import write_file
-from rerail.store import RunFolder
-from rerail.store.codec import encode
+from rerail.store import RunFolder, encode
 
 _MOST_VITALS = 5000
 _FIXED_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip can hold

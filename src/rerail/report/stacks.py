@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rerail.evidence.run.crashes import faulting_frame, read_crashes
-from rerail.evidence.run.material import RecordedRun
-from rerail.evidence.run.stalls import read_stalls
-from rerail.evidence.run.words import file_name
+from rerail.evidence import RecordedRun, faulting_frame, read_crashes, read_stalls
 from rerail.platform.patterns import linear
 from rerail.records import Crash, NativeFrame, ThreadStack
 from rerail.report.document import Block, Listing, ListingLine, Paragraph, Section
+from rerail.wording import file_name
 
 _MOST_FRAMES = 60
 _INSTALLED = linear(r".*/(?:(?:site|dist)-packages|lib/python[\d.]+)/")

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from rerail.evidence.run.material import RecordedRun
-from rerail.evidence.run.words import seconds_in_words, sentence
+from rerail.evidence import RecordedRun
 from rerail.report.markdown import code, escape, fenced
 from rerail.report.verdict import as_object, as_text, cause_views, fact_list
 from rerail.report.view import command_line
+from rerail.wording import seconds_in_words, sentence
 
 _MOST_EVIDENCE = 5
 _MOST_REMEDIES = 4

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Any
 
-from rerail.evidence.run.words import bytes_in_words
+from rerail.wording import bytes_in_words
 
 _PROGRESS = (("epoch", "epoch"), ("last_step", "step"), ("phase", "phase"), ("loss", "loss"))
 _SHOWN_FOLDERS = 3

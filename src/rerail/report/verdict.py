@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from rerail.evidence.run.words import bytes_in_words, seconds_in_words
 from rerail.report.document import Block, CauseView, Cited, Facts, Paragraph, RemedyView, Section
+from rerail.wording import bytes_in_words, seconds_in_words
 
 _MOST_CAUSES = 5
 _MOST_EVIDENCE = 8

@@ -12,9 +12,8 @@ from datetime import datetime, timezone
 from typing import Any
 
 import rerail
-from rerail.evidence.run.material import RecordedRun
-from rerail.evidence.run.words import seconds_in_words, sentence
-from rerail.privacy.redaction import SecretRedactor
+from rerail.evidence import RecordedRun
+from rerail.privacy import SecretRedactor
 from rerail.report.charts import timeline
 from rerail.report.document import Document, Facts, Section
 from rerail.report.experiments import experiment_section
@@ -37,6 +36,7 @@ from rerail.report.verdict import (
     verdict_section,
 )
 from rerail.store import OutputReader, RunFolder
+from rerail.wording import seconds_in_words, sentence
 
 
 def build_document(folder: RunFolder, diagnosis: dict[str, Any]) -> Document:

@@ -4,7 +4,43 @@
 to poll, look into and stop; every run ends up as a run folder in the task's store.
 """
 
-from rerail.scheduling.opening import NAMES, open_scheduler
-from rerail.scheduling.task import NotEnoughMemory, RunningTask, Scheduler, Task
+from __future__ import annotations
 
-__all__ = ["NAMES", "NotEnoughMemory", "RunningTask", "Scheduler", "Task", "open_scheduler"]
+from typing import TYPE_CHECKING
+
+from rerail.lazy import door
+
+if TYPE_CHECKING:
+    from rerail.scheduling.local import LocalTask, available_bytes, own_cores
+    from rerail.scheduling.opening import NAMES, open_scheduler
+    from rerail.scheduling.recording_process import TaskOptions
+    from rerail.scheduling.task import NotEnoughMemory, RunningTask, Scheduler, Task
+
+__all__ = [
+    "LocalTask",
+    "NAMES",
+    "NotEnoughMemory",
+    "RunningTask",
+    "Scheduler",
+    "Task",
+    "TaskOptions",
+    "available_bytes",
+    "open_scheduler",
+    "own_cores",
+]
+
+__getattr__ = door(
+    __name__,
+    {
+        "LocalTask": "local",
+        "NAMES": "opening",
+        "NotEnoughMemory": "task",
+        "RunningTask": "task",
+        "Scheduler": "task",
+        "Task": "task",
+        "TaskOptions": "recording_process",
+        "available_bytes": "local",
+        "open_scheduler": "opening",
+        "own_cores": "local",
+    },
+)

@@ -17,11 +17,9 @@ import time
 from pathlib import Path
 
 from rerail.errors import RerailError, UsageError
-from rerail.evidence.run.words import bytes_in_words
 from rerail.scheduling.task import NotEnoughMemory, Task
-from rerail.store import liveness
-from rerail.store.folder import RunFolder
-from rerail.store.store import Store
+from rerail.store import RunFolder, Store, liveness
+from rerail.wording import bytes_in_words
 
 PATIENCE_SECONDS = 5.0  # for a command to end after SIGTERM, before SIGKILL
 _POLL_SECONDS = 0.02

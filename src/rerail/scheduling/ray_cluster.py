@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from rerail.errors import RerailError, UsageError
-from rerail.evidence.run.words import bytes_in_words
 from rerail.scheduling.local import PATIENCE_SECONDS, find_labelled
 from rerail.scheduling.ray_recording import Known, Recording, node_cores
 from rerail.scheduling.task import NotEnoughMemory, Task
 from rerail.store import layout
+from rerail.wording import bytes_in_words
 
 INSTALL = "pip install 'rerail[ray]'"
 _MEMORY_MARGIN = 1.1  # what the next run may take beyond the first

@@ -15,8 +15,7 @@ from pathlib import Path
 
 from rerail.scheduling.local import LocalTask
 from rerail.scheduling.task import Task
-from rerail.store.bounds import OUTPUT_BYTES
-from rerail.store.regular_files import read_regular
+from rerail.store import OUTPUT_BYTES, read_regular
 
 # What tells how far a live run is; the rest is sent once it is over.
 _LIVE = ("run.json", "events.jsonl", "agent/*.box*", "agent/*.crash")

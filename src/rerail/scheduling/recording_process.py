@@ -16,7 +16,7 @@ from typing import Any
 
 from rerail.recorder import CommandNotStarted, RunOptions, record
 from rerail.scheduling.task import Task
-from rerail.store.store import Store
+from rerail.store import Store
 
 NOT_STARTED = 3
 _PR_SET_PDEATHSIG = 1

@@ -8,38 +8,114 @@ needs only those that write.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
+from rerail.lazy import door
+
 if TYPE_CHECKING:
+    from rerail.store import layout, liveness, plausible
+    from rerail.store.appending import describe
+    from rerail.store.blackbox import has_lent_box, read_box, read_head, taken_boxes
+    from rerail.store.bounds import EXPERIMENT_BYTES, OUTPUT_BYTES
+    from rerail.store.codec import DecodeError, dump_line, dumps, encode, loads
+    from rerail.store.crashfile import read_crash
     from rerail.store.folder import RunFolder
-    from rerail.store.home import find_home
+    from rerail.store.home import NO_FOLDER, find_home
+    from rerail.store.jsonlines import check_schema, read_objects
     from rerail.store.output_reader import OutputLine, OutputReader
-    from rerail.store.store import RunSummary, Store
+    from rerail.store.output_segments import find_segments
+    from rerail.store.regular_files import (
+        FileTooLarge,
+        NotARegularFile,
+        open_append,
+        open_descriptor,
+        open_regular,
+        read_regular,
+    )
+    from rerail.store.sizes import folder_bytes
+    from rerail.store.store import Listing, RunSummary, Store, fingerprint
+    from rerail.store.vitals_rows import read_rows
     from rerail.store.writer import RunWriter
 
 __all__ = [
+    "DecodeError",
+    "EXPERIMENT_BYTES",
+    "FileTooLarge",
+    "Listing",
+    "NO_FOLDER",
+    "NotARegularFile",
+    "OUTPUT_BYTES",
     "OutputLine",
     "OutputReader",
     "RunFolder",
     "RunSummary",
     "RunWriter",
     "Store",
+    "check_schema",
+    "describe",
+    "dump_line",
+    "dumps",
+    "encode",
     "find_home",
+    "find_segments",
+    "fingerprint",
+    "folder_bytes",
+    "has_lent_box",
+    "layout",
+    "liveness",
+    "loads",
+    "open_append",
+    "open_descriptor",
+    "open_regular",
+    "plausible",
+    "read_box",
+    "read_crash",
+    "read_head",
+    "read_objects",
+    "read_regular",
+    "read_rows",
+    "taken_boxes",
 ]
 
-_WHERE = {
-    "OutputLine": "output_reader",
-    "OutputReader": "output_reader",
-    "RunFolder": "folder",
-    "RunSummary": "store",
-    "RunWriter": "writer",
-    "Store": "store",
-    "find_home": "home",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _WHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_WHERE[name]}"), name)
+__getattr__ = door(
+    __name__,
+    {
+        "DecodeError": "codec",
+        "EXPERIMENT_BYTES": "bounds",
+        "FileTooLarge": "regular_files",
+        "Listing": "store",
+        "NO_FOLDER": "home",
+        "NotARegularFile": "regular_files",
+        "OUTPUT_BYTES": "bounds",
+        "OutputLine": "output_reader",
+        "OutputReader": "output_reader",
+        "RunFolder": "folder",
+        "RunSummary": "store",
+        "RunWriter": "writer",
+        "Store": "store",
+        "check_schema": "jsonlines",
+        "describe": "appending",
+        "dump_line": "codec",
+        "dumps": "codec",
+        "encode": "codec",
+        "find_home": "home",
+        "find_segments": "output_segments",
+        "fingerprint": "store",
+        "folder_bytes": "sizes",
+        "has_lent_box": "blackbox",
+        "layout": "layout",
+        "liveness": "liveness",
+        "loads": "codec",
+        "open_append": "regular_files",
+        "open_descriptor": "regular_files",
+        "open_regular": "regular_files",
+        "plausible": "plausible",
+        "read_box": "blackbox",
+        "read_crash": "crashfile",
+        "read_head": "blackbox",
+        "read_objects": "jsonlines",
+        "read_regular": "regular_files",
+        "read_rows": "vitals_rows",
+        "taken_boxes": "blackbox",
+    },
+)

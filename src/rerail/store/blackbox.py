@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from rerail.agent.stub import rerail_layout as layout
+from rerail.agent import rerail_layout as layout
 from rerail.records import BlackBox, LoadedFile, LoaderSettings, StepPoint
 from rerail.store.regular_files import open_regular, read_regular
 

@@ -10,7 +10,7 @@ import ctypes
 import functools
 from collections.abc import Callable
 
-from rerail.agent.injection import native_library
+from rerail.agent import native_library
 
 _WORTH_A_CALL = 4096  # below this the call into C costs more than it saves
 

@@ -6,46 +6,48 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rerail.lazy import door
+
 if TYPE_CHECKING:
-    from rerail.store import Store
-    from rerail.study.model import Study
-    from rerail.study.state import CellState
-    from rerail.study.watching import StudyOptions, Watcher
-
-__all__ = ["load_study", "read_states", "run_study"]
-
-
-def load_study(path: Path | str) -> Study:
-    """Raises WrongStudyFile, naming the line and what was expected there."""
+    from rerail.study import html, table, terminal
+    from rerail.study.door import read_states, run_study
     from rerail.study.file import load_study
+    from rerail.study.journal import NAME, is_running
+    from rerail.study.model import Study
+    from rerail.study.starter import write_starter
+    from rerail.study.watching import Silent, StudyOptions
 
-    return load_study(path)
+__all__ = [
+    "NAME",
+    "Silent",
+    "Study",
+    "StudyOptions",
+    "html",
+    "is_running",
+    "load_study",
+    "read_states",
+    "run_study",
+    "table",
+    "terminal",
+    "write_starter",
+]
 
-
-def run_study(
-    study: Study,
-    store: Store,
-    options: StudyOptions | None = None,
-    watcher: Watcher | None = None,
-) -> dict[str, CellState]:
-    """Run what is not done yet; the state of every cell, by name."""
-    from rerail.study.run import StudyRun
-    from rerail.study.session import Session
-
-    session = Session(study, store, options, watcher)
-    try:
-        return StudyRun(session).run()
-    finally:
-        session.close()
-
-
-def read_states(study: Study) -> dict[str, CellState]:
-    """From the journal alone."""
-    from rerail.study.cells import expand
-    from rerail.study.journal import read_journal
-    from rerail.study.state import fold
-
-    return fold(expand(study), read_journal(study.folder))
+__getattr__ = door(
+    __name__,
+    {
+        "NAME": "journal",
+        "Silent": "watching",
+        "Study": "model",
+        "StudyOptions": "watching",
+        "html": "html",
+        "is_running": "journal",
+        "load_study": "file",
+        "read_states": "door",
+        "run_study": "door",
+        "table": "table",
+        "terminal": "terminal",
+        "write_starter": "starter",
+    },
+)

@@ -18,9 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rerail.errors import RerailError
-from rerail.store import layout
-from rerail.store.codec import DecodeError, dumps, loads
-from rerail.store.regular_files import read_regular
+from rerail.store import DecodeError, dumps, layout, loads, read_regular
 from rerail.study.completeness import what_is_wrong
 from rerail.study.journal_fields import is_collected_file
 

@@ -11,7 +11,7 @@ import json
 import os
 from pathlib import Path
 
-from rerail.remedies.checkpoints.check import check
+from rerail.remedies import check_checkpoint
 
 # Where the end of a picture is, and how far from the end of the file it may be.
 _PICTURE_ENDS = {
@@ -23,7 +23,7 @@ _PICTURE_ENDS = {
 
 def what_is_wrong(path: Path) -> str | None:
     """A sentence if the file cannot be what its name says."""
-    found = check(path)
+    found = check_checkpoint(path)
     if not found.is_sound:
         return found.problem
     try:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rerail.changes.profile import Profile, read_profile
+from rerail.changes import Profile, read_profile
 from rerail.errors import RerailError
-from rerail.recorder.run.launch import CommandNotStarted, find_program
+from rerail.recorder import CommandNotStarted, find_program
 from rerail.store import RunFolder
 from rerail.study import artifacts, leftovers, workspace
 from rerail.study.ending import Verdict

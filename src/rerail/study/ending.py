@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rerail.catalogue import Cause
-from rerail.diagnosis.result import Candidate
-from rerail.investigation.session.failure import Diagnostician
+from rerail.diagnosis import Candidate
+from rerail.investigation import Diagnostician
 from rerail.records import Outcome
-from rerail.remedies.restart.death import told_to_end
+from rerail.remedies import told_to_end
 from rerail.store import RunFolder
 from rerail.study.retrying import Ended
 from rerail.study.usage import measure

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from rerail.errors import UnreadableInput
 from rerail.platform.patterns import linear
-from rerail.store.regular_files import read_regular
+from rerail.store import read_regular
 from rerail.study.cells import expand, placeholders
 from rerail.study.fields import Table, WrongStudyFile, in_words
 from rerail.study.lines import KeyLines

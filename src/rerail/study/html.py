@@ -14,11 +14,11 @@ from importlib import resources
 from typing import Any
 
 import rerail
-from rerail.evidence.run.words import bytes_in_words, seconds_in_words
 from rerail.study import svg, terminal
 from rerail.study.cells import label_of, text_of
 from rerail.study.effects import Effects
 from rerail.study.table import StudyTable, causes_of, remedies_of
+from rerail.wording import bytes_in_words, seconds_in_words
 
 _TONES = {"ok": "ok", "interrupted": "interrupted"}
 

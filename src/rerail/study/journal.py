@@ -13,12 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from rerail.errors import RerailError, UsageError
-from rerail.store import layout
-from rerail.store.appending import describe
-from rerail.store.codec import dump_line
-from rerail.store.jsonlines import check_schema, read_objects
+from rerail.store import (
+    check_schema,
+    describe,
+    dump_line,
+    layout,
+    open_append,
+    open_descriptor,
+    open_regular,
+    read_objects,
+)
 from rerail.store.plausible import tidy
-from rerail.store.regular_files import open_append, open_descriptor, open_regular
 from rerail.study.journal_fields import JOURNAL_FIELDS
 
 SCHEMA = 1

@@ -10,14 +10,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Any
 
-from rerail.store.plausible import (
-    Check,
-    is_count,
-    is_number,
-    is_text,
-    is_texts,
-    is_time,
-)
+from rerail.store.plausible import Check, is_count, is_number, is_text, is_texts, is_time
 
 
 def _is_share(value: Any) -> bool:

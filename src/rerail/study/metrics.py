@@ -13,8 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rerail.store import RunFolder
-from rerail.store.regular_files import FileTooLarge, read_regular
+from rerail.store import FileTooLarge, RunFolder, read_regular
 from rerail.study.model import Metric
 
 MOST_BYTES = 64 << 20  # of a file of numbers; a line for each step of a long training fits

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rerail.evidence.run.words import bytes_in_words, seconds_in_words
+from rerail.wording import bytes_in_words, seconds_in_words
 
 SPARE_DISK_BYTES = 64 * 2**20  # for the journal, records and whatever else uses the disk
 SMALL_SHM_BYTES = 2**20  # left in /dev/shm and not worth a word
@@ -65,7 +65,7 @@ def estimate(usages: Sequence[dict[str, float]], cells_left: int, jobs: int) -> 
 
 
 def read_machine(folder: Path) -> Machine:
-    from rerail.scheduling.local import available_bytes
+    from rerail.scheduling import available_bytes
 
     return Machine(
         memory_bytes=available_bytes(),

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rerail.changes.profile import Profile
-from rerail.diagnosis.result import Candidate
-from rerail.remedies.restart.apply import Applied, prescribe
+from rerail.changes import Profile
+from rerail.diagnosis import Candidate
+from rerail.remedies import Applied, prescribe
 
 DEFAULT_RETRIES = 2
 

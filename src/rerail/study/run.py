@@ -15,12 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from rerail.changes.apply import apply_changes
-from rerail.changes.candidates import why_not
-from rerail.changes.parse import parse_change
+from rerail.changes import apply_changes, parse_change, why_not
 from rerail.errors import RerailError, UsageError
-from rerail.evidence.run.words import bytes_in_words, seconds_in_words
-from rerail.remedies.restart.resume import parse_resume_arguments
+from rerail.remedies import parse_resume_arguments
 from rerail.scheduling import NotEnoughMemory, RunningTask, Scheduler, Task, open_scheduler
 from rerail.store import RunFolder
 from rerail.study import leftovers, needs, starting, usage, workspace
@@ -28,6 +25,7 @@ from rerail.study.concluding import conclude
 from rerail.study.journal import StudyNotWritable
 from rerail.study.session import Session
 from rerail.study.state import CellState
+from rerail.wording import bytes_in_words, seconds_in_words
 
 POLL_SECONDS = 0.05
 _LOOK_SECONDS = 1.0  # between looks at limits and at the machine

@@ -11,9 +11,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from rerail.changes.profile import Profile, read_profile
+from rerail.changes import Profile, read_profile
 from rerail.errors import RerailError, UsageError
-from rerail.remedies.restart.apply import merged
+from rerail.remedies import merged
 from rerail.store import Store
 from rerail.study import needs
 from rerail.study.cells import expand

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rerail.evidence.run.words import bytes_in_words, seconds_in_words
 from rerail.study.cells import label_of, text_of
 from rerail.study.effects import Effects, Summary
 from rerail.study.state import CellState
 from rerail.study.table import StudyTable, causes_of, remedies_of
+from rerail.wording import bytes_in_words, seconds_in_words
 
 if TYPE_CHECKING:
     from rich.console import Console

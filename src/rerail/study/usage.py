@@ -9,8 +9,7 @@ from collections.abc import Iterable
 
 from rerail.errors import RerailError
 from rerail.records import VitalsRow
-from rerail.store import RunFolder, layout
-from rerail.store.vitals_rows import read_rows
+from rerail.store import RunFolder, layout, read_rows
 
 _LAST_BYTES = 64 * 1024  # a few seconds of rows
 

@@ -10,6 +10,7 @@ from rerail.survival.classify import classify
 from rerail.survival.hazard import Hazard
 from rerail.survival.lifetimes import Lifetimes
 from rerail.survival.model import FailureModel, Finding, Kind, constant_rate, fixed_step
+from rerail.survival.passes import chance_of_misses, log_likelihood, passes_for
 from rerail.survival.proof import CleanStretch, clean_stretch_needed, probability_of_luck
 
 __all__ = [
@@ -20,11 +21,14 @@ __all__ = [
     "Kind",
     "Lifetimes",
     "age_test",
+    "chance_of_misses",
     "classify",
     "clean_stretch_needed",
     "constant_rate",
     "fit_weibull",
     "fixed_step",
     "laplace_trend",
+    "log_likelihood",
+    "passes_for",
     "probability_of_luck",
 ]

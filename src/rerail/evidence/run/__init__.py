@@ -1,1 +1,1 @@
-"""TODO room."""
+"""Observations from the records of a run folder."""

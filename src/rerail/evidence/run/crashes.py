@@ -14,9 +14,9 @@ from collections import Counter
 from pathlib import Path
 
 from rerail.evidence.run.material import RecordedRun
-from rerail.evidence.run.words import file_name, process_in_words, sentence
 from rerail.platform.patterns import linear
 from rerail.records import Crash, FaultMapping, LoadedFile, NativeFrame, Observation, ThreadStack
+from rerail.wording import file_name, process_in_words, sentence
 
 # Libraries that a fault surfaces in but that did not cause it: they were handed something bad.
 _BYSTANDERS = linear(

@@ -13,8 +13,8 @@ parents' clean-up, or by rerail on a stall).
 from __future__ import annotations
 
 from rerail.evidence.run.material import RecordedRun
-from rerail.evidence.run.words import process_in_words, seconds_in_words, sentence
 from rerail.records import Observation, Outcome, OutcomeKind, ProcessRecord
+from rerail.wording import process_in_words, seconds_in_words, sentence
 
 # Past this many, the earliest and the signals are kept: 2,000 workers that exit 1 say one thing.
 MOST_DEATHS = 40

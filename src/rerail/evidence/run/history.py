@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.memory import limit_uses
-from rerail.evidence.run.words import counted, listed
 from rerail.records import Observation
+from rerail.wording import counted, listed
 
 MOST_RUNS = 50
 _PLAIN_PHASES = {None, "", "train", "training", "forward", "backward", "step", "data"}

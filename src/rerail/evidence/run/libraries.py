@@ -15,9 +15,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from rerail.evidence.run.material import RecordedRun
-from rerail.evidence.run.words import file_name, listed, role_in_words, sentence
 from rerail.platform.patterns import linear
 from rerail.records import MappedLibrary, Observation
+from rerail.wording import file_name, listed, role_in_words, sentence
 
 _KMP_FLAVOURS = {"libomp", "libiomp5"}
 _ROLE_ORDER = ("main", "rank", "multiprocessing", "child", "loader-worker")

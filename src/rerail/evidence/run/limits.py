@@ -17,8 +17,8 @@ from typing import Any
 
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.trend import Point, theil_sen
-from rerail.evidence.run.words import bytes_in_words, sentence
 from rerail.records import Observation, ProcessVitals
+from rerail.wording import bytes_in_words, sentence
 
 _NEAR = 0.8
 # A whole batch is allocated at once, so what is refused may be larger than what is in use.

@@ -15,8 +15,8 @@ from typing import Any
 
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.trend import Point, Trend, theil_sen, trend_of, value_at
-from rerail.evidence.run.words import bytes_in_words, role_in_words, seconds_in_words
 from rerail.records import MemoryLimit, Observation, ProcessVitals, VitalsRow
+from rerail.wording import bytes_in_words, role_in_words, seconds_in_words
 
 _MIB = 1 << 20
 # Allocators breathe by tens of MiB; a rise below this, or below a twentieth of the level, is that.

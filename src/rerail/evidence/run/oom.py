@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.memory import memory_limits, uses_that_press
-from rerail.evidence.run.words import bytes_in_words, process_in_words, sentence
 from rerail.platform.patterns import linear
 from rerail.records import MemoryLimit, Observation, ProcessRecord
+from rerail.wording import bytes_in_words, process_in_words, sentence
 
 _KILLED = linear(r"[Kk]illed process (?P<pid>\d+)")
 _OOM_KILL = linear(r"oom-kill:constraint=(?P<constraint>\w+).*?\bpid=(?P<pid>\d+)")

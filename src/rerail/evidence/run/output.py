@@ -11,8 +11,7 @@ from rerail.errors import UnreadableInput
 from rerail.evidence.text.logs import TextEvidence, observe_text, search_words
 from rerail.evidence.text.scan import excerpt_of
 from rerail.platform.deadline import Deadline
-from rerail.store import RunFolder
-from rerail.store.output_segments import find_segments
+from rerail.store import RunFolder, find_segments
 
 
 def observe_output(folder: RunFolder, deadline: Deadline) -> TextEvidence:

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from rerail.evidence.run.material import RecordedRun
-from rerail.evidence.run.words import counted, file_name, process_in_words, sentence
 from rerail.records import BlackBox, Observation
+from rerail.wording import counted, file_name, process_in_words, sentence
 
 _MOST_FILES = 3
 

@@ -15,9 +15,9 @@ import re
 from dataclasses import dataclass
 
 from rerail.evidence.run.material import RecordedRun
-from rerail.evidence.run.words import counted, listed, seconds_in_words, sentence
 from rerail.platform.patterns import linear
 from rerail.records import Observation, ProcessRecord
+from rerail.wording import counted, listed, seconds_in_words, sentence
 
 ECHO_WORDS = linear(
     r"connection (closed|reset) by peer|broken pipe|remote process (exited|has terminated)"

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 from rerail.evidence.run.crashes import is_bystander_library
 from rerail.evidence.run.material import RecordedRun
-from rerail.evidence.run.words import file_name, role_in_words, seconds_in_words, sentence
 from rerail.platform.patterns import linear
 from rerail.records import BlackBox, NativeFrame, Observation, ProcessRecord, Stall, ThreadStack
+from rerail.wording import file_name, role_in_words, seconds_in_words, sentence
 
 MOST_PROCESSES = 12
 _MOST_FUNCTIONS = 8

@@ -1,1 +1,1 @@
-"""TODO room."""
+"""Observations from the text of any log."""

@@ -14,8 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from rerail.catalogue import Catalogue, Signature
-from rerail.catalogue.literals import spaced
+from rerail.catalogue import Catalogue, Signature, spaced
 from rerail.evidence.text.lines import Line
 from rerail.evidence.text.tracebacks import TracebackText
 from rerail.platform.deadline import Deadline

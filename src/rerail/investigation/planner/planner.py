@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from rerail.investigation.planner.hypotheses import TOGETHER_AT_LEAST, members_of
 from rerail.investigation.planner.posterior import Posterior, Weighed
-from rerail.survival.passes import chance_of_misses, passes_for
+from rerail.survival import chance_of_misses, passes_for
 
 # What telling the changes apart is worth, in mean times to failure per nat. Tuned on the
 # simulation: 3 and 10 are 4 % dearer.

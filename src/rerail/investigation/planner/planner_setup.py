@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rerail.catalogue import Catalogue
-from rerail.changes.candidates import priors
-from rerail.changes.parse import exclusive_groups, parse_change
+from rerail.changes import exclusive_groups, parse_change, priors
 from rerail.investigation.planner.inquiry import Investigation
 from rerail.investigation.planner.observation import Ending, Plan, TrialResult
 from rerail.investigation.session.notebook import Notebook

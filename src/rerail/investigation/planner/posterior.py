@@ -17,8 +17,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from rerail.investigation.planner.hypotheses import Hypothesis
-from rerail.survival import FailureModel, Lifetimes
-from rerail.survival.passes import log_likelihood
+from rerail.survival import FailureModel, Lifetimes, log_likelihood
 
 # With a change applied, what came at step 40 may come at 80 (half the batch) or after twice the
 # seconds: a change removes it only if a run went this many times as far, or to its own end.

@@ -1,1 +1,1 @@
-"""TODO room."""
+"""The smallest command that still fails, as a folder to hand on."""

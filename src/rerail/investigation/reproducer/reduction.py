@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rerail.changes.apply import DoesNotApply, apply_changes
-from rerail.changes.parse import parse_change
+from rerail.changes import DoesNotApply, apply_changes, parse_change
 from rerail.investigation.planner.observation import Plan
 from rerail.investigation.reproducer.npz_slice import rows_of
 from rerail.investigation.reproducer.shrinking import fewest, length_options, smallest, take_apart

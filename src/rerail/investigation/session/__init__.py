@@ -1,1 +1,1 @@
-"""TODO room."""
+"""An investigation at work: trials are run, judged, kept and told."""

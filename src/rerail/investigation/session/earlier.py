@@ -13,8 +13,7 @@ from pathlib import Path
 from rerail.errors import RerailError
 from rerail.investigation.session.exposure import Distance, Unit, measure
 from rerail.investigation.session.failure import Diagnostician, Ending, Failure
-from rerail.store import RunFolder, Store
-from rerail.store.store import fingerprint
+from rerail.store import RunFolder, Store, fingerprint
 
 MOST_RUNS = 12
 _FROM_OUTSIDE = {"user-interrupt", "scheduler-stopped", "terminal-closed"}

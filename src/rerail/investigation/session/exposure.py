@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rerail.errors import RerailError
-from rerail.recorder.stalls.judgement import FIRST_PHASE_SECONDS
+from rerail.recorder import FIRST_PHASE_SECONDS
 from rerail.records import BlackBox, VitalsRow
 from rerail.store import RunFolder, liveness
 

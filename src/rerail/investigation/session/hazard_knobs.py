@@ -12,10 +12,8 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rerail.changes.candidates import why_not
-from rerail.changes.parse import Change, parse_change
-from rerail.changes.profile import Profile
-from rerail.scheduling.local import own_cores
+from rerail.changes import Change, Profile, parse_change, why_not
+from rerail.scheduling import own_cores
 
 # Causes that are less likely than this do not speak for a raise.
 _LIKELY = 0.1

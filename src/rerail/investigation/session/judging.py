@@ -10,8 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rerail.changes.parse import Change
-from rerail.changes.profile import read_profile
+from rerail.changes import Change, read_profile
 from rerail.investigation.session.earlier import earlier_runs, lifetimes
 from rerail.investigation.session.exposure import Distance, idle_seconds, measure
 from rerail.investigation.session.failure import Diagnostician, Ending, Failure

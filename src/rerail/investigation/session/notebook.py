@@ -14,15 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rerail.changes.profile import Profile
+from rerail.changes import Profile
 from rerail.errors import UnreadableInput
 from rerail.investigation.session.exposure import Unit
 from rerail.investigation.session.failure import Failure
 from rerail.investigation.session.trial import Trial
 from rerail.privacy import Masker
-from rerail.store import layout
-from rerail.store.codec import loads
-from rerail.store.regular_files import read_regular
+from rerail.store import layout, loads, read_regular
 
 SCHEMA = 1
 FOLDER = "investigations"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from rerail.changes.parse import parse_change
+from rerail.changes import parse_change
 from rerail.investigation.planner.observation import Plan
 from rerail.investigation.session.hazard_knobs import changes_that_raise
 from rerail.investigation.session.notebook import Notebook

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from rerail.changes.candidates import why_not
-from rerail.changes.parse import Change
+from rerail.changes import Change, why_not
 from rerail.investigation.planner.observation import Plan
 from rerail.investigation.session.notebook import Notebook
 from rerail.investigation.session.trial import Trial

@@ -14,9 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rerail.changes.apply import apply_changes
-from rerail.changes.candidates import default_changes
-from rerail.changes.parse import parse_change, parse_changes
+from rerail.changes import apply_changes, default_changes, parse_change, parse_changes
 from rerail.errors import RerailError, UsageError
 from rerail.investigation.planner.inquiry import Investigation
 from rerail.investigation.planner.observation import Plan
@@ -38,8 +36,7 @@ from rerail.investigation.session.raise_hazard import Raising
 from rerail.investigation.session.refusals import Refusals
 from rerail.investigation.session.trial import Trial
 from rerail.investigation.session.watching import IsolateOptions, Silent, UnderWay, Watcher
-from rerail.recorder import CommandNotStarted
-from rerail.recorder.run.launch import find_program
+from rerail.recorder import CommandNotStarted, find_program
 from rerail.scheduling import NotEnoughMemory, Scheduler, Task, open_scheduler
 from rerail.store import RunFolder, Store
 

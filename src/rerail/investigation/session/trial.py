@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rerail.changes.parse import Change
+from rerail.changes import Change
 from rerail.investigation.session.exposure import Distance, Unit
 from rerail.records import BlackBox, ProcessRecord
 from rerail.store import RunFolder, liveness

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from rerail.changes.parse import Change
+from rerail.changes import Change
 from rerail.investigation.planner.observation import Plan
 from rerail.investigation.session.trial import Trial
 from rerail.scheduling import RunningTask

@@ -1,1 +1,1 @@
-"""TODO room."""
+"""What can be told of an environment without running the command."""

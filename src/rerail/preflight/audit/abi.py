@@ -13,13 +13,13 @@ import platform
 import re
 from pathlib import Path
 
-from rerail.evidence.run.words import listed
 from rerail.platform.elf import ElfFile, gnu_hash
 from rerail.platform.elf_dynamic import LinkedElf, NotElf
 from rerail.preflight.audit.closure import Closure, built_for
 from rerail.preflight.audit.finding import Finding
 from rerail.preflight.audit.known import numbers
 from rerail.preflight.audit.target import Target
+from rerail.wording import listed
 
 _OLD_PLACE, _NEW_PLACE = b"numpy.core._multiarray_umath", b"numpy._core._multiarray_umath"
 _TORCH_LIBRARIES = ("libc10.so", "libtorch.so", "libtorch_cpu.so", "libtorch_python.so")

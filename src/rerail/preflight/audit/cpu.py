@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import platform
 
-from rerail.evidence.run.words import listed
 from rerail.preflight.audit.closure import Closure
 from rerail.preflight.audit.finding import Finding
 from rerail.preflight.audit.known import load, numbers
 from rerail.preflight.audit.target import Target
+from rerail.wording import listed
 
 _LEVELS = {
     2: {"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"},

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rerail.evidence.run.words import bytes_in_words
 from rerail.preflight.audit.finding import Finding
+from rerail.wording import bytes_in_words
 
 _MIB = 1 << 20
 # A DataLoader worker takes a few pipes; every tensor on its way through shared memory one more.

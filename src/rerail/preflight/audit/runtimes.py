@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rerail.evidence.run.words import counted, listed
 from rerail.preflight.audit.closure import Closure, library_files
 from rerail.preflight.audit.finding import Finding
 from rerail.preflight.audit.target import Target
 from rerail.recorder.vitals.libraries import describe
 from rerail.records import MappedLibrary
+from rerail.wording import counted, listed
 
 _ABORT_TOGETHER = {"libomp", "libiomp5", "libnvomp"}
 _SOURCE = "https://github.com/joblib/threadpoolctl/blob/master/multiple_openmp.md"

@@ -11,10 +11,10 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from rerail.evidence.run.words import bytes_in_words
 from rerail.platform.patterns import linear
 from rerail.preflight.audit.finding import Finding
 from rerail.preflight.audit.target import Target
+from rerail.wording import bytes_in_words
 
 _LITTLE_BYTES = 1 << 30
 _NONE_BYTES = 16 << 20

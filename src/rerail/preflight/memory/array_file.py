@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from rerail.errors import UnreadableInput
-from rerail.evidence.run.words import bytes_in_words
 from rerail.platform.patterns import linear
 from rerail.preflight.audit.finding import Finding, Level
+from rerail.wording import bytes_in_words
 
 _MAGIC = b"\x93NUMPY"
 _MOST_HEADER_BYTES = 1 << 20

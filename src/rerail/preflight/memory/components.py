@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rerail.errors import RerailError
-from rerail.evidence.run.words import bytes_in_words, counted
 from rerail.preflight.memory.array_file import read_array_file
 from rerail.preflight.memory.prediction import Prediction, kept_by_later_workers, workers_of
 from rerail.preflight.memory.rehearsal import Rehearsal, Report
 from rerail.records import LoadedFile, LoaderSettings
+from rerail.wording import bytes_in_words, counted
 
 
 @dataclass(frozen=True)

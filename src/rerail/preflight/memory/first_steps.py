@@ -10,12 +10,12 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from rerail.evidence.run.words import bytes_in_words, counted
 from rerail.preflight.audit.finding import Finding
 from rerail.preflight.audit.limits import find_limits
 from rerail.preflight.audit.runtimes import find_mapped_openmp
 from rerail.preflight.memory.components import batches_under_way, loader_settings
 from rerail.preflight.memory.rehearsal import Rehearsal
+from rerail.wording import bytes_in_words, counted
 
 _NEAR_SHARE = 0.8
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rerail.evidence.run.words import bytes_in_words
 from rerail.preflight.audit import limits
 from rerail.preflight.audit.finding import Finding, Level
 from rerail.preflight.memory.components import (
@@ -24,6 +23,7 @@ from rerail.preflight.memory.components import (
 from rerail.preflight.memory.prediction import Prediction, predict
 from rerail.preflight.memory.rehearsal import Rehearsal, rehearse
 from rerail.preflight.memory.stopping import Stop
+from rerail.wording import bytes_in_words
 
 ROOM_SHARE = 0.95  # the kernel and other processes need some
 _LARGE_FILE_BYTES = 256 << 20

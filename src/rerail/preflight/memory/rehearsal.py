@@ -34,8 +34,7 @@ from rerail.preflight.memory.proc_memory import (
 )
 from rerail.preflight.memory.stopping import Stop
 from rerail.records import BlackBox, MappedLibrary, Outcome, ProcessRecord
-from rerail.scheduling.local import LocalTask, available_bytes
-from rerail.scheduling.task import Task
+from rerail.scheduling import LocalTask, Task, available_bytes
 from rerail.store import RunFolder
 
 STUB = Path(__file__).resolve().parent / "stub"

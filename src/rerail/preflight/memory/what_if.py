@@ -13,10 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rerail.changes.apply import DoesNotApply, apply_changes
-from rerail.changes.parse import Change, parse_change
+from rerail.changes import Change, DoesNotApply, apply_changes, parse_change
 from rerail.errors import RerailError, UsageError
-from rerail.evidence.run.words import bytes_in_words, listed
 from rerail.preflight.memory.components import (
     batch_size,
     batches_under_way,
@@ -26,6 +24,7 @@ from rerail.preflight.memory.components import (
 from rerail.preflight.memory.extrapolation import Curve, fit
 from rerail.preflight.memory.plan import ROOM_SHARE, MemoryPlan, plan_memory
 from rerail.preflight.memory.stopping import Stop
+from rerail.wording import bytes_in_words, listed
 
 _PLAN_SHARE = 0.03
 Planner = Callable[[Sequence[str], Mapping[str, str]], MemoryPlan]

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from rerail.platform.patterns import linear
-from rerail.store.codec import DecodeError, loads
+from rerail.store import DecodeError, FileTooLarge, NotARegularFile, loads, read_regular
 from rerail.store.plausible import is_count, is_pid, is_text, tidy
-from rerail.store.regular_files import FileTooLarge, NotARegularFile, read_regular
 
 REPORT_FOLDERS = (
     Path.home() / "Library/Logs/DiagnosticReports",

@@ -1,1 +1,1 @@
-"""TODO room."""
+"""Running the command: its streams, terminal and signals, and what is written when it ends."""

@@ -32,7 +32,7 @@ def write_crashes(writer: Writer, t0_ns: int, miss: Callable[[str, str], None]) 
         if path.stat().st_size == 0:
             path.unlink(missing_ok=True)  # prepared and never needed
             continue
-        from rerail.store.crashfile import read_crash  # not before there is something to read
+        from rerail.store import read_crash
 
         try:
             crash = read_crash(path, t0_ns)
@@ -66,7 +66,7 @@ def remove_unused(agent_dir: Path) -> None:
         if path.stat().st_size == 0:
             path.unlink()
     for path in agent_dir.glob("*.boxes"):
-        from rerail.store.blackbox import has_lent_box
+        from rerail.store import has_lent_box
 
         if not has_lent_box(path):
             path.unlink()

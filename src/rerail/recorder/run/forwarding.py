@@ -21,7 +21,7 @@ from rerail.recorder.run.signals import TERMINAL_SIGNALS, Received, process_name
 from rerail.recorder.run.stdio import Stdio
 from rerail.recorder.run.terminal import stops_on
 from rerail.recorder.tree.processes import Tree
-from rerail.store.writer import RunWriter
+from rerail.store import RunWriter
 
 _STOPS = {signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
 

@@ -17,9 +17,9 @@ from typing import Any, NoReturn
 
 from rerail.platform import libc
 from rerail.platform import proc_files as glance
-from rerail.recorder.carrying_on import carry_on
 from rerail.recorder.run import conclusion
 from rerail.recorder.run.canary import Canary
+from rerail.recorder.run.carrying_on import carry_on
 from rerail.recorder.run.channel import Channel
 from rerail.recorder.run.descriptors import (
     close_inherited,
@@ -42,9 +42,7 @@ from rerail.recorder.tree.endings import Ending, from_status
 from rerail.recorder.tree.process_news import ProcessNews
 from rerail.recorder.tree.processes import Tree
 from rerail.records import Outcome
-from rerail.store import liveness
-from rerail.store.store import Store
-from rerail.store.writer import RunWriter
+from rerail.store import RunWriter, Store, liveness
 
 GRACE_SECONDS = 0.2  # for descendants that end together with the root
 SLOW_READER_SECONDS = 0.3  # for output that somebody is slow to read; then the guardian goes on

@@ -1,1 +1,1 @@
-"""TODO room."""
+"""A run that stands still: noticed, and everybody asked where they are."""

@@ -15,13 +15,12 @@ import threading
 import time
 from pathlib import Path
 
-from rerail.agent.stub import rerail_layout as layout
+from rerail.agent import rerail_layout as layout
 from rerail.platform.patterns import linear
 from rerail.platform.procfs import read_start_ticks
 from rerail.recorder.stalls.waits import Waiting
 from rerail.records import PythonFrame, ThreadStack
-from rerail.store.blackbox import read_head
-from rerail.store.regular_files import open_regular
+from rerail.store import open_regular, read_head
 
 _THREAD = linear(
     r"(?P<current>Current thread|Thread) 0x(?P<id>[0-9a-f]{1,16})(?: \[(?P<name>.*)\])?"

@@ -18,7 +18,7 @@ from rerail.platform.forked_task import Errand
 from rerail.recorder.run.conclusion import in_words
 from rerail.recorder.tree.processes import Tree
 from rerail.records import Stall
-from rerail.store.writer import RunWriter
+from rerail.store import RunWriter
 
 if TYPE_CHECKING:
     from rerail.recorder.stalls.judgement import Stalled

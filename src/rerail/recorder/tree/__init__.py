@@ -1,1 +1,1 @@
-"""TODO room."""
+"""The command's processes: who they are, where they came from, how each ended."""

@@ -207,7 +207,7 @@ class Tree:
 
     def _describe_from_box(self, process: Process) -> None:
         """Gone before anybody looked at it after its exec: what its agent wrote is still there."""
-        from rerail.store.blackbox import read_box
+        from rerail.store import read_box
 
         box = read_box(self._writer.agent_dir / f"{process.key}.box", self._t0_ns)
         argv = box.argv if box is not None else []

@@ -1,1 +1,1 @@
-"""TODO room."""
+"""What the tree and the machine use, sampled while they live."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rerail.recorder.tree.process import Process
-from rerail.store.writer import RunWriter
+from rerail.store import RunWriter
 
 FIRST_LOOK_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 60.0

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rerail.recorder.vitals.buckets import Bucket, Entry, ProcessTurns, encode_values, make_entry
 from rerail.records import ProcessVitals, VitalsRow
-from rerail.store.regular_files import open_append
+from rerail.store import open_append
 
 RECENT_SECONDS = 60.0
 TREE_BUCKET_SECONDS = 1.0

@@ -11,9 +11,8 @@ import os
 import struct
 from pathlib import Path
 
-from rerail.agent.stub import rerail_layout as layout
-from rerail.store.blackbox import taken_boxes
-from rerail.store.regular_files import open_descriptor
+from rerail.agent import rerail_layout as layout
+from rerail.store import open_descriptor, taken_boxes
 
 COUNTERS = (
     "optimizer_steps",

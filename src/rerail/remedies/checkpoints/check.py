@@ -79,7 +79,7 @@ class Soundness:
         return said
 
 
-def check(path: Path) -> Soundness:
+def check_checkpoint(path: Path) -> Soundness:
     """Whether the checkpoint at `path` holds together."""
     kind, size, modified = "checkpoint", 0, 0
     try:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
-from rerail.remedies.checkpoints.check import UNKNOWN, Soundness, check
+from rerail.remedies.checkpoints.check import UNKNOWN, Soundness, check_checkpoint
 
 # A file of unknown format this much smaller than its siblings was cut off while it was written.
 _SMALL_SHARE = 0.5
@@ -72,7 +72,7 @@ def find_checkpoints(pattern: str, cwd: Path) -> list[Path]:
 
 
 def _check(path: Path, others: Collection[Path], cwd: Path) -> Soundness:
-    found = replace(check(cwd / path), path=path)
+    found = replace(check_checkpoint(cwd / path), path=path)
     if found.is_sound and found.kind == UNKNOWN:
         sizes = [
             (cwd / other).stat().st_size

@@ -12,11 +12,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rerail.catalogue import SAFETY_ORDER, Cause, Remedy
-from rerail.changes.apply import Changed, apply_changes
-from rerail.changes.candidates import why_not
-from rerail.changes.parse import Change, parse_change
-from rerail.changes.profile import Profile
-from rerail.diagnosis.result import Candidate
+from rerail.changes import Change, Changed, Profile, apply_changes, parse_change, why_not
+from rerail.diagnosis import Candidate
 from rerail.errors import UsageError
 
 # Remedies of the catalogue that a person has to decide on, although they are `safe`.

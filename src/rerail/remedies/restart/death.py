@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rerail.catalogue import Catalogue
-from rerail.changes.profile import Profile, read_profile
+from rerail.changes import Profile, read_profile
 from rerail.diagnosis import Candidate, Diagnosis, explain_run
 from rerail.errors import RerailError
-from rerail.investigation.session.failure import Failure, failure_of
+from rerail.investigation import Failure, failure_of
 from rerail.records import BlackBox, Outcome
 from rerail.store import RunFolder, Store
 

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from rerail.catalogue import load_catalogue
-from rerail.changes.apply import DoesNotApply
-from rerail.changes.profile import Profile
+from rerail.changes import DoesNotApply, Profile
 from rerail.errors import RerailError, UsageError
 from rerail.recorder import CommandNotStarted, Recording, RunOptions, record
 from rerail.remedies.checkpoints.choose import Choice, choose_checkpoint
@@ -30,7 +29,7 @@ from rerail.remedies.restart.death import Death, read_death
 from rerail.remedies.restart.judgement import Attempt, refuses_checkpoint, why_stop
 from rerail.remedies.restart.resume import ResumeArguments, parse_resume_arguments
 from rerail.remedies.restart.story import Story, attempt_in_words
-from rerail.scheduling.recording_process import TaskOptions
+from rerail.scheduling import TaskOptions
 from rerail.store import RunFolder, Store
 
 LONGEST_WAIT_SECONDS = 300.0

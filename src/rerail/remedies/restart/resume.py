@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rerail.changes.apply import Changed, DoesNotApply, apply_changes
-from rerail.changes.parse import Change, ChangeKind
+from rerail.changes import Change, Changed, ChangeKind, DoesNotApply, apply_changes
 from rerail.errors import UsageError
 
 PLACEHOLDER = "{checkpoint}"

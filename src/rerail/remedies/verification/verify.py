@@ -15,18 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from rerail.changes.candidates import why_not
-from rerail.changes.parse import exclusive_groups, parse_changes
-from rerail.changes.profile import Profile
+from rerail.changes import Profile, exclusive_groups, parse_changes, why_not
 from rerail.errors import RerailError, UsageError
-from rerail.evidence.run.words import counted, listed, seconds_in_words
-from rerail.investigation.session.exposure import Distance
-from rerail.investigation.session.failure import Diagnostician
-from rerail.investigation.session.trial import changes_in_words
-from rerail.recorder import CommandNotStarted
-from rerail.recorder.run.launch import find_program
-from rerail.remedies.verify.answer import answer_of, exposure_in_words, keep_with_run, percent
-from rerail.remedies.verify.baseline import (
+from rerail.investigation import Diagnostician, Distance, changes_in_words
+from rerail.recorder import CommandNotStarted, find_program
+from rerail.remedies.verification.answer import answer_of, exposure_in_words, keep_with_run, percent
+from rerail.remedies.verification.baseline import (
     MARK,
     Baseline,
     baseline_of,
@@ -34,11 +28,12 @@ from rerail.remedies.verify.baseline import (
     runs_made_for,
     verification_key,
 )
-from rerail.remedies.verify.proof import Needed, luck_of, needed_for
-from rerail.remedies.verify.trying import Laboratory, Tried, Wanted
+from rerail.remedies.verification.proof import Needed, luck_of, needed_for
+from rerail.remedies.verification.trying import Laboratory, Tried, Wanted
 from rerail.scheduling import open_scheduler
 from rerail.store import Store
 from rerail.survival import FailureModel
+from rerail.wording import counted, listed, seconds_in_words
 
 # Unchanged runs made in order to see the failure, where none is on record.
 MOST_REFERENCES = 5

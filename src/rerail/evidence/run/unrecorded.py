@@ -10,10 +10,10 @@ signal counts as handled, it writes no line either.
 from __future__ import annotations
 
 from rerail.evidence.run.material import RecordedRun
-from rerail.evidence.run.words import process_in_words, sentence
 from rerail.evidence.text.kernel_lines import KernelLine, read_kernel_line
 from rerail.evidence.text.lines import Line
 from rerail.records import Observation, ProcessRecord
+from rerail.wording import process_in_words, sentence
 
 _FAULTS = ("SIGSEGV", "SIGBUS")
 _LONGEST_NAME = 15  # the kernel cuts names

@@ -11,14 +11,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rerail.changes.profile import Profile, read_profile
+from rerail.changes import Profile, read_profile
 from rerail.errors import RerailError
-from rerail.investigation.session.earlier import EarlierRun, earlier_runs, lifetimes
-from rerail.investigation.session.exposure import Distance, Unit, measure
-from rerail.investigation.session.failure import Diagnostician, Failure
+from rerail.investigation import (
+    Diagnostician,
+    Distance,
+    EarlierRun,
+    Failure,
+    Unit,
+    earlier_runs,
+    lifetimes,
+    measure,
+)
 from rerail.remedies.restart.judgement import SAME_EVERY_TIME
-from rerail.store import RunFolder, Store
-from rerail.store.store import fingerprint
+from rerail.store import RunFolder, Store, fingerprint
 from rerail.survival import FailureModel, classify, fixed_step
 
 MARK = "verification"  # in a run's settings: which verification it was made for

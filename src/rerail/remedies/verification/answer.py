@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from rerail.evidence.run.words import counted, listed, seconds_in_words
-from rerail.investigation.session.exposure import Unit
+from rerail.investigation import Unit
 from rerail.privacy import Masker
-from rerail.remedies.verify.cost import Cost, compare
-from rerail.remedies.verify.trace import read_trace
+from rerail.remedies.verification.cost import Cost, compare
+from rerail.remedies.verification.trace import read_trace
 from rerail.store import Store, layout
+from rerail.wording import counted, listed, seconds_in_words
 
 if TYPE_CHECKING:
-    from rerail.remedies.verify.verify import Session
+    from rerail.remedies.verification.verify import Session
 
 SCHEMA = 1
 FILE_NAME = "verification.json"

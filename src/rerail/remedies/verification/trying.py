@@ -12,15 +12,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from rerail.changes.apply import apply_changes
-from rerail.changes.parse import Change
-from rerail.changes.profile import Profile
+from rerail.changes import Change, Profile, apply_changes
 from rerail.errors import RerailError
-from rerail.investigation.session.exposure import Distance, Unit, idle_seconds, measure
-from rerail.investigation.session.failure import Diagnostician, Failure
-from rerail.investigation.session.trial import Trial, TrialOutcome, Verification, died_before
+from rerail.investigation import (
+    Diagnostician,
+    Distance,
+    Failure,
+    Trial,
+    TrialOutcome,
+    Unit,
+    Verification,
+    died_before,
+    idle_seconds,
+    measure,
+)
 from rerail.remedies.restart.death import told_to_end
-from rerail.remedies.verify.trace import Trace, read_trace
+from rerail.remedies.verification.trace import Trace, read_trace
 from rerail.scheduling import RunningTask, Scheduler, Task
 from rerail.store import RunFolder, Store
 

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from rerail.evidence.run.words import bytes_in_words
-from rerail.remedies.verify.trace import Trace
+from rerail.remedies.verification.trace import Trace
+from rerail.wording import bytes_in_words
 
 # Medians of fewer steps say more about the machine than about the change.
 _FEWEST_STEPS = 5

@@ -1,0 +1,1 @@
+"""Is the fix proven? Runs until the confidence asked for is reached, or it is refuted."""

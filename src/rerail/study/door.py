@@ -1,0 +1,37 @@
+"""What others ask of a study: to run it, and how it stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rerail.store import Store
+    from rerail.study.model import Study
+    from rerail.study.state import CellState
+    from rerail.study.watching import StudyOptions, Watcher
+
+
+def run_study(
+    study: Study,
+    store: Store,
+    options: StudyOptions | None = None,
+    watcher: Watcher | None = None,
+) -> dict[str, CellState]:
+    """Run what is not done yet; the state of every cell, by name."""
+    from rerail.study.run import StudyRun
+    from rerail.study.session import Session
+
+    session = Session(study, store, options, watcher)
+    try:
+        return StudyRun(session).run()
+    finally:
+        session.close()
+
+
+def read_states(study: Study) -> dict[str, CellState]:
+    """From the journal alone."""
+    from rerail.study.cells import expand
+    from rerail.study.journal import read_journal
+    from rerail.study.state import fold
+
+    return fold(expand(study), read_journal(study.folder))
