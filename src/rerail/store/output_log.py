@@ -27,7 +27,7 @@ from rerail.store.appending import (
 from rerail.store.codec import dump_line
 from rerail.store.newlines import count_newlines
 from rerail.store.output_segments import find_segments, newlines_in
-from rerail.store.regular_files import open_append
+from rerail.store.regular_files import open_append, open_descriptor
 
 HEAD_BYTES = 64 * 1024 * 1024
 TAIL_BYTES = 16 * 1024 * 1024
@@ -161,7 +161,7 @@ class OutputLog:
             end = min(end, segment.offset + segment.size)
             if start < end:
                 try:
-                    descriptor = os.open(segment.path, os.O_WRONLY | os.O_CLOEXEC)
+                    descriptor = open_descriptor(segment.path, os.O_WRONLY)
                     try:
                         part = masked[start - offset : end - offset]
                         os.pwrite(descriptor, part, start - segment.offset)
