@@ -11,7 +11,7 @@ import pytest
 from rerail.catalogue import SAFETY_ORDER, Cause, load_catalogue
 from rerail.catalogue.loader import COMPILED, cause_files, compile_catalogue, read_table
 from rerail.catalogue.schema import FAMILIES, complaints
-from rerail.diagnosis import from_evidence as diagnose
+from rerail.diagnosis import diagnose
 from rerail.evidence import observe_text
 from rerail.records import Evidence
 from rerail.report.cause_page import render, render_index

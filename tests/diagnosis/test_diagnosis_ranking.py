@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rerail.catalogue import load_catalogue
-from rerail.diagnosis import Diagnosis
-from rerail.diagnosis import from_evidence as diagnose
+from rerail.diagnosis import Diagnosis, diagnose
 from rerail.diagnosis.calibration import calibrated
 from rerail.diagnosis.conditions import meets
 from rerail.diagnosis.weigh import weigh

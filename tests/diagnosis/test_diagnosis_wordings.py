@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rerail.catalogue import load_catalogue
-from rerail.diagnosis import from_evidence as diagnose
+from rerail.diagnosis import diagnose
 from rerail.evidence import observe_text
 from rerail.records import Evidence
 

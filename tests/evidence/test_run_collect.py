@@ -15,7 +15,7 @@ from run_builders import box, recorded, steps
 sys.path.insert(0, str(Path(__file__).parent.parent / "report"))
 from report_runs import write_run
 
-from rerail.diagnosis import from_evidence as diagnose
+from rerail.diagnosis import diagnose
 from rerail.errors import UnreadableInput
 from rerail.evidence.run.collect import READERS, collect_recorded, collect_run
 from rerail.records import Observation, Outcome

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rerail.diagnosis import explain_logs
-from rerail.diagnosis import from_evidence as diagnose
+from rerail.diagnosis import diagnose, explain_logs
 from rerail.evidence import collect_logs
 from rerail.evidence.text.lines import to_lines
 from rerail.evidence.text.tracebacks import find_tracebacks

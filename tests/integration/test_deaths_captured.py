@@ -16,7 +16,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "recorder"))
 from run_driver import PROGRAMS, RERAIL, Finished, python, run_recorded
 
-from rerail.diagnosis import from_evidence as diagnose
+from rerail.diagnosis import diagnose
 from rerail.evidence import collect_run
 
 SIGNALS = {
