@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from rerail.catalogue.schema import FAMILIES
 
 __all__ = [
+    "FAMILIES",
+    "SAFETY_ORDER",
     "Catalogue",
     "Cause",
     "Experiment",
-    "FAMILIES",
     "Remedy",
-    "SAFETY_ORDER",
     "Sign",
     "Signature",
     "load_catalogue",

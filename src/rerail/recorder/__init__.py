@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from rerail.recorder.vitals import libraries
 
 __all__ = [
-    "CommandNotStarted",
     "FIRST_PHASE_SECONDS",
+    "CommandNotStarted",
     "Recording",
     "RunOptions",
     "find_program",

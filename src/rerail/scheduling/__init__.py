@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rerail.scheduling.task import NotEnoughMemory, RunningTask, Scheduler, Task
 
 __all__ = [
-    "LocalTask",
     "NAMES",
+    "LocalTask",
     "NotEnoughMemory",
     "RunningTask",
     "Scheduler",

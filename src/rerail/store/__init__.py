@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from rerail.store.writer import RunWriter
 
 __all__ = [
-    "DecodeError",
     "EXPERIMENT_BYTES",
+    "NO_FOLDER",
+    "OUTPUT_BYTES",
+    "DecodeError",
     "FileTooLarge",
     "Listing",
-    "NO_FOLDER",
     "NotARegularFile",
-    "OUTPUT_BYTES",
     "OutputLine",
     "OutputReader",
     "RunFolder",

@@ -93,19 +93,24 @@ def read_all_boxes(agent_dir: Path, t0_ns: int) -> list[BlackBox]:
 
 def read_head(agent_dir: Path, pid: int, start_ticks: int) -> bytes | None:
     """The first bytes of a living process's box, wherever it is."""
-    for path in (agent_dir / f"{pid}-{start_ticks}.box", *agent_dir.glob("*.boxes")):
-        is_own = path.suffix == ".box"
+    own = agent_dir / f"{pid}-{start_ticks}.box"
+    for path in (own, *agent_dir.glob("*.boxes")):
         try:
             with open_regular(path) as file:
-                heads = [file.read(layout.HEAD_SIZE)] if is_own else _taken(file, layout.HEAD_SIZE)
-                for head in heads:
-                    if len(head) < layout.HEAD_SIZE or not head.startswith(layout.MAGIC):
-                        continue
-                    if struct.unpack_from("=qq", head, layout.HEAD["pid"]) == (pid, start_ticks):
-                        return head
+                heads = [file.read(layout.HEAD_SIZE)] if path == own else _taken_heads(file)
         except OSError:
             continue
+        for head in heads:
+            if len(head) < layout.HEAD_SIZE or not head.startswith(layout.MAGIC):
+                continue
+            found = struct.unpack_from("=qq", head, layout.HEAD["pid"])
+            if found == (pid, start_ticks) or (path == own and found[0] == pid):
+                return head
     return None
+
+
+def _taken_heads(file: BinaryIO) -> list[bytes]:
+    return list(_taken(file, layout.HEAD_SIZE))
 
 
 def taken_boxes(head: bytes) -> list[int]:

@@ -3,8 +3,8 @@
 In: a run folder. Out: the dataclasses of `rerail.records`. Promises: a torn tail costs the last
 record; what is not there gives an empty value; what is there and cannot be read as what it should
 be gives UnreadableInput naming the file, and for a foreign schema both numbers. Links, pipes and
-devices are not read, and no file costs more than its bound (bounds.py); `left_out` says what was not
-read for that. Nothing is written.
+devices are not read, and no file costs more than its bound (bounds.py); `left_out` says what was
+not read for that. Nothing is written.
 """
 
 from __future__ import annotations
