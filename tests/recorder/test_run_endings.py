@@ -107,3 +107,19 @@ def test_recording_from_python_leaves_the_process_as_it_was(tmp_path: Path) -> N
     )
     subprocess.run(python(*code), check=True, timeout=60, stdin=subprocess.DEVNULL)
     assert len(list((tmp_path / "home" / "runs").iterdir())) == 4
+
+
+def test_an_errand_that_is_cancelled_leaves_no_program_behind() -> None:
+    """The recorder asks git about the folder; a run that ends at once does not wait for it."""
+    code = (
+        "import os, subprocess",
+        "from rerail.recorder import libc",
+        "from rerail.recorder.errand import Errand",
+        "def children(pid): return open(f'/proc/{pid}/task/{pid}/children').read().split()",
+        "libc.become_subreaper()",
+        "errand = Errand.start('sleeps', lambda: subprocess.run(['sleep', '1000']), 60)",
+        "while not children(errand.pid): pass",
+        "errand.cancel()",
+        "assert children(os.getpid()) == [], children(os.getpid())",
+    )
+    subprocess.run(python(*code), check=True, timeout=60, stdin=subprocess.DEVNULL)

@@ -57,7 +57,7 @@ class Errand:
                 self.problem = "it failed"
         elif time.monotonic() > self.deadline and self.problem is None:
             self.problem = "it took too long"
-            os.kill(self.pid, signal.SIGKILL)
+            self._kill()
         return self._is_over
 
     def wait(self, seconds: float) -> bool:
@@ -72,8 +72,27 @@ class Errand:
     def cancel(self) -> None:
         if not self.is_over():
             self.problem = self.problem or "the run was over first"
+            self._kill()
+            if self.wait(1.0):
+                self._reap_its_programs(1.0)
+
+    def _kill(self) -> None:
+        """With the programs that it started, which are in its group."""
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:  # it has not made its group yet
             os.kill(self.pid, signal.SIGKILL)
-            self.wait(1.0)
+
+    def _reap_its_programs(self, seconds: float) -> None:
+        """The recorder inherits orphans: what is not reaped stays a zombie of the caller's."""
+        until = time.monotonic() + seconds
+        try:
+            while time.monotonic() < until:
+                pid, _ = os.waitpid(-self.pid, os.WNOHANG)
+                if pid == 0:
+                    time.sleep(0.005)
+        except ChildProcessError:
+            pass
 
 
 def _keep_apart(niceness: int) -> None:

@@ -66,3 +66,22 @@ def on_multiprocessing_util(util):
 
     worker_begins(None)  # a spawned worker runs no after-fork functions
     util.register_after_fork(agent, worker_begins)
+
+
+def on_traceback(traceback):
+    """From Python 3.13 on a worker's finalizers run when its exception is forgotten already.
+
+    What sees it last is the call that prints it, made by multiprocessing itself; other calls are
+    the program's own, about exceptions that it caught.
+    """
+
+    def prints(args, kwargs):
+        caller = sys._getframe(1)
+        if (
+            caller.f_code.co_name == "_bootstrap"
+            and caller.f_globals.get("__name__") == "multiprocessing.process"
+        ):
+            kind, value = sys.exc_info()[:2]
+            box.put_exception(kind, value)
+
+    traceback.print_exc = native.wrap(traceback.print_exc, before=prints)

@@ -30,6 +30,8 @@ HOOKS = {
     "pytorch_lightning.trainer.call": ("rerail_hooks_progress", "on_lightning"),
     "transformers.trainer_callback": ("rerail_hooks_progress", "on_transformers"),
 }
+if sys.version_info >= (3, 13):
+    HOOKS["traceback"] = ("rerail_hooks_python", "on_traceback")
 
 _folder = None
 
