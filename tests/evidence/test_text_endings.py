@@ -16,6 +16,7 @@ from rerail.evidence.text.native_stacks import find_native_stacks
 from rerail.evidence.text.progress import find_finish, find_progress, first_nonfinite
 from rerail.evidence.text.ranks import Trouble, find_first
 from rerail.evidence.text.resumption import Resumption
+from rerail.evidence.text.tracebacks import find_tracebacks
 
 
 def lines(text: str) -> list[Line]:
@@ -130,6 +131,50 @@ def test_progress(text: str, step: int | None, epoch: float | None, loss: float 
     [point] = find_progress(lines(text))
     assert (point.step, point.epoch) == (step, epoch)
     assert point.loss == loss or (loss is not None and math.isnan(loss) and math.isnan(point.loss))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "  Num update steps per epoch = 46",
+        "Writing model shards: 100%|####| 1/1 [00:00<00:00, 4.5it/s]",
+        "Loading checkpoint shards:  50%|##   | 1/2 [00:03<00:03,  3.1s/it]",
+        "11/16/2026 10:02:03 - INFO - start",
+        "***** eval metrics ***** perplexity = 577.1",
+        "num_epochs: 3, max_steps: 100, save every 50",
+        "steps = 4000",
+        "epochs=3",
+        "Total optimization steps = 138",
+    ],
+)
+def test_settings_dates_and_side_bars_are_no_progress(text: str) -> None:
+    assert find_progress(lines(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "step", "epoch", "loss"),
+    [
+        ("Steps 12/100 loss: 0.5", 12, None, 0.5),
+        ("{'loss': 2.31, 'grad_norm': 1.2, 'epoch': '0.4348'}", None, 0.4348, 2.31),
+        ("Train:  42%|####  | 472/1122 [02:10<03:00,  3.61it/s]", 472, None, None),
+        ("[11/16/2026 10:02:03] step 7 loss 1.5", 7, None, 1.5),
+        ("Epochs 3/10 - loss 0.25", None, 3, 0.25),
+    ],
+)
+def test_progress_is_read_in_the_shapes_that_it_takes(
+    text: str, step: int | None, epoch: float | None, loss: float | None
+) -> None:
+    [point] = find_progress(lines(text))
+    assert (point.step, point.epoch, point.loss) == (step, epoch, loss)
+
+
+def test_code_that_a_traceback_quotes_is_no_progress() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\n    fit(epoch=3)\n'
+    )
+    found = list(to_lines(enumerate((text + "ValueError: x").split("\n"), 1)))
+    [traceback] = find_tracebacks(found)
+    assert find_progress(found, {(0, line) for line in traceback.source_lines}) == []
 
 
 def test_only_a_loss_that_stays_bad_counts() -> None:

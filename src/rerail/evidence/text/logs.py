@@ -143,7 +143,8 @@ def _observe(
     lines: list[Line], catalogue: Catalogue, label: str, who: str, deadline: Deadline
 ) -> TextEvidence:
     tracebacks = find_tracebacks(lines)
-    points = find_progress(lines)
+    quoted = {(found.file, line) for found in tracebacks for line in found.source_lines}
+    points = find_progress(lines, quoted)
     finishes = find_finish(lines)
     exits = find_exits(lines)
     resumption = Resumption(points, finishes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from rerail.evidence.text.lines import Line
@@ -18,21 +18,31 @@ from rerail.platform.patterns import linear
 LINES_READ = 2000  # at a time, from the end
 
 _NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+|nan|inf(?:inity)?)"
+# One step or one epoch is counted; "steps = 46" and "epochs: 3" are settings, unless it is "3/10".
 _STEP = linear(
-    r"(?:^|[^\w/])(?:global[_ ]?step|steps?|iter(?:ation)?s?|batch(?:es)?|it|i)\b\"?'?"
-    r"[\s:=#\[(]*(\d+)(?:\s*(?:/|of)\s*(\d+))?",
+    r"(?:^|[^\w/])(?:(?:global[_ ]?step|step|iter(?:ation)?|batch|it|i)\b\"?'?"
+    r"[\s:=#\[(]*(\d+)(?:\s*(?:/|of)\s*(\d+))?"
+    r"|(?:steps|iters|iterations|batches)\b\"?'?[\s:=#\[(]*(\d+)\s*(?:/|of)\s*(\d+))",
     re.IGNORECASE,
 )
 _SIZE_OR_SHARE = linear(r"[\d.]*\s*(?:[KMGT]i?B\b|%)", re.IGNORECASE)  # "step 12 MB" is no step
-_EPOCH = linear(r"(?:^|\W)epochs?\"?'?[\s:=#\[(]*(\d+(?:\.\d+)?)(?:\s*/\s*(\d+))?", re.IGNORECASE)
+_EPOCH = linear(
+    r"(?:^|\W)(?:epoch\"?'?[\s:=#\[(]*'?(\d+(?:\.\d+)?)|epochs\W{1,3}(\d+)\s*/\s*\d)", re.IGNORECASE
+)
+# "steps per epoch = 46", "max_epoch: 3", "every epoch 5": what is set, not what is done.
+_SETTING = linear(
+    r"(?:^|\W)(?:per|every|each|max|num|number of|total|save|log|warm-?up)[-_ ](?:\w+[-_ ])?"
+    r"(?:epoch|step|iter(?:ation)?|batch)s?\b",
+    re.IGNORECASE,
+)
 _BAR = linear(
-    r"(?P<a>\d+)/(?P<of_a>\d+) ?(?:\[\d+:\d\d|\[[=>.]{5,}\]|\S{0,3} ?\d+:\d\d:\d\d)"
+    r"(?:^|[^\d/])(?P<a>\d+)/(?P<of_a>\d+) ?(?:\[\d+:\d\d|\[[=>.]{5,}\]|\S{0,3} ?\d+:\d\d:\d\d)"
     r"|[━╸╺]+\s+(?P<b>\d+)/(?P<of_b>\d+)|\]\[\s*(?P<c>\d+)/(?P<of_c>\d+)\]"
 )
 _LOSS = linear(
     r"(?:^|[^A-Za-z])"
     r"((?:train|training|val|valid|validation|total|avg|mean|running|dice|ce|step|batch)?"
-    r"[-_ /.]?(?:loss|objective|nll|perplexity|ppl))"
+    r"[-_ /.]?(?:loss|objective|nll))"
     rf"\"?'?(?:\s*\([a-z]+\))?\s*[:=|]?\s*'?({_NUMBER})\b",
     re.IGNORECASE,
 )
@@ -42,7 +52,13 @@ _PHASE = linear(
     re.IGNORECASE,
 )
 _STEP_WORDS = ("step", "iter", "batch", "it ", "it:", "it=", "i ", "i:", "i=")
-_LOSS_WORDS = ("loss", "objective", "nll", "perplexity", "ppl")
+_LOSS_WORDS = ("loss", "objective", "nll")
+# What stands before a bar, where it tells of training; "Loading checkpoint shards" does not.
+_OF_TRAINING = linear(
+    r"train|epoch|step|iter|batch|fit|valid|eval|test|sanity|predict|\bit\b|loss|rank",
+    re.IGNORECASE,
+)
+_TITLE = linear(r"[A-Za-z][A-Za-z _/.-]{2,}")
 _TROUBLE = linear(r"error|exception|traceback|fatal|failed|abort|warn", re.IGNORECASE)
 _WORK = (
     r"(?:training|train|fine-?tuning|pre-?training|run|job|everything|all|fit|optimi[sz]ation"
@@ -95,16 +111,18 @@ def read_progress(line: Line) -> ProgressPoint | None:
     if len(text) > 2000:
         return None
     lowered = text.lower()
-    bar = _BAR.search(text) if "/" in text else None
-    step = _step(text) if any(word in lowered for word in _STEP_WORDS) else None
-    epoch = _EPOCH.search(text) if "epoch" in lowered else None
+    bar = _bar(text) if "/" in text else None
+    is_setting = _SETTING.search(text) is not None
+    has_step = not is_setting and any(word in lowered for word in _STEP_WORDS)
+    step = _step(text) if has_step else None
+    epoch = _EPOCH.search(text) if "epoch" in lowered and not is_setting else None
     losses = _LOSS.findall(text) if any(word in lowered for word in _LOSS_WORDS) else []
     gradient = _GRADIENT.search(text) if "grad" in lowered else None
     if not (bar or step or epoch or losses or gradient) or _TROUBLE.search(text[:400]):
         return None
     at = total = None
     if step:
-        at, total = int(step.group(1)), int(step.group(2)) if step.group(2) else None
+        at, total = ([int(number) for number in step.groups() if number] + [None])[:2]
     elif bar:
         at, total = (int(number) for number in bar.groups() if number is not None)
     phase = _PHASE.match(text)
@@ -112,11 +130,20 @@ def read_progress(line: Line) -> ProgressPoint | None:
         line,
         step=at,
         total=total,
-        epoch=float(epoch.group(1)) if epoch else None,
+        epoch=float(epoch.group(1) or epoch.group(2)) if epoch else None,
         loss=_loss(losses),
         phase=phase.group(1).lower() if phase else None,
         gradient_norm=float(gradient.group(1)) if gradient else None,
     )
+
+
+def _bar(text: str) -> re.Match[str] | None:
+    """A bar of the training itself; what loads and saves draws others beside it."""
+    found = _BAR.search(text)
+    if found is None:
+        return None
+    title = _TITLE.search(text[: found.start()])
+    return found if title is None or _OF_TRAINING.search(title.group()) else None
 
 
 def _step(text: str) -> re.Match[str] | None:
@@ -134,15 +161,28 @@ def _loss(losses: list[tuple[str, str]]) -> float | None:
     return float(losses[0][1]) if losses else None
 
 
-def find_progress(lines: Sequence[Line]) -> list[ProgressPoint]:
-    """The points of the last lines, and of as many before them as it takes to find some."""
+def find_progress(
+    lines: Sequence[Line], source_lines: Container[tuple[int, int]] = ()
+) -> list[ProgressPoint]:
+    """The points of the last lines, and of as many before them as it takes to find some.
+
+    `source_lines`: file and number of lines that a traceback quotes, which say nothing of progress.
+    """
     end = len(lines)
     while end > 0:
         start = max(0, end - LINES_READ)
-        if points := [point for line in lines[start:end] if (point := read_progress(line))]:
+        if points := _points(lines[start:end], source_lines):
             return points
         end = start
     return []
+
+
+def _points(lines: Sequence[Line], source_lines: Container[tuple[int, int]]) -> list[ProgressPoint]:
+    return [
+        point
+        for line in lines
+        if (line.file, line.number) not in source_lines and (point := read_progress(line))
+    ]
 
 
 def find_finish(lines: Iterable[Line]) -> list[Line]:

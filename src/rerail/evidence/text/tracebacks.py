@@ -72,6 +72,7 @@ class TracebackText:
     stamp: float | None = None
     sources: list[str] = field(default_factory=list)  # of each frame: its line of code, or ""
     message_lines: list[int] = field(default_factory=list)  # where the exception's own words stand
+    source_lines: list[int] = field(default_factory=list)  # where frames and their code stand
     folded_count: int = 0  # frames that are not kept: repeated ones, and the middle of a deep stack
 
     @property
@@ -208,6 +209,7 @@ class _Reader:
         function = (frame.group("function") or "").strip()
         current.found.add_frame(frame.group("file"), int(at) if at else 0, function)
         current.found.last_line = line.number
+        current.found.source_lines.append(line.number)
         current.source_lines = min(current.source_lines, 0)
 
     def _inside(self, line: Line, stream: str, current: _Open) -> None:
@@ -219,6 +221,7 @@ class _Reader:
                 self._exception(line, current, lone)
                 return
             current.source_lines += 1
+            current.found.source_lines.append(line.number)
             sources = current.found.sources
             if sources and not sources[-1] and text.strip(" \t~^"):
                 sources[-1] = text.strip()[:160]
