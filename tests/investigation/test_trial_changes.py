@@ -29,6 +29,8 @@ def applied(command: str, *changes: str, **environ: str) -> str:
         ("python t.py --accum=8", "--accum 4", "python t.py --accum=4"),
         ("python t.py --accum=8", "--accum=4", "python t.py --accum=4"),
         ("python t.py", "--accum 4", "python t.py --accum 4"),
+        ("python t.py", "--init_from=resume", "python t.py --init_from=resume"),
+        ("python t.py --accum 8", "--accum=4", "python t.py --accum=4"),
         ("python t.py", "--no-amp", "python t.py --no-amp"),
         ("python t.py --lr -0.1 --x 1", "--lr 0.2", "python t.py --lr 0.2 --x 1"),
         ("python t.py --betas 1 2 --x", "--betas 3 4", "python t.py --betas 3 4 --x"),

@@ -124,7 +124,8 @@ def test_what_two_runs_show_together(tmp_path: Path) -> None:
     ("arguments", "expected"),
     [
         ("--resume {checkpoint}", ["--resume", "a b.pt", "--lr", "0.1"]),
-        ("--resume={checkpoint}", ["--resume", "a b.pt", "--lr", "0.1"]),
+        ("--resume={checkpoint}", ["--resume=a b.pt", "--lr", "0.1"]),
+        ("--init_from=resume", ["--resume", "none", "--lr", "0.1", "--init_from=resume"]),
         ("--lr 0.2 --from {checkpoint}", ["--resume", "none", "--lr", "0.2", "--from", "a b.pt"]),
         ("--lr 0.1 --go-on", ["--resume", "none", "--lr", "0.1", "--go-on"]),
         ("ckpt={checkpoint}", ["--resume", "none", "--lr", "0.1", "ckpt=a b.pt"]),

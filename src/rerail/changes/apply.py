@@ -65,7 +65,7 @@ def _with_option(words: list[str], change: Change) -> list[str]:
         return [*words[:script], changed, *words[script + 1 :]]
     result, is_there = _replace_option(words, change)
     if not is_there:
-        return [*words, change.knob, *change.values]
+        return [*words, *_written(change)]
     if result == words:
         raise DoesNotApply(f"the command says {change.text} already")
     return result
@@ -82,7 +82,7 @@ def _replace_option(words: list[str], change: Change) -> tuple[list[str], bool]:
         at += 1
         if at > 1 and word == name:
             is_there = True
-            result += [name, *values]
+            result += _written(change)
             taken = 0
             while taken < len(values) and at < len(words) and not _is_option(words[at]):
                 at += 1
@@ -93,6 +93,13 @@ def _replace_option(words: list[str], change: Change) -> tuple[list[str], bool]:
         else:
             result.append(word)
     return result, is_there
+
+
+def _written(change: Change) -> list[str]:
+    """The option as the user typed it; a program may take only one of the two forms."""
+    if change.is_joined and change.values:
+        return [f"{change.knob}={change.values[0]}", *change.values[1:]]
+    return [change.knob, *change.values]
 
 
 def _is_option(word: str) -> bool:

@@ -29,6 +29,7 @@ class Change:
     kind: ChangeKind
     knob: str  # option, setting, variable or own name
     values: tuple[str, ...] = ()
+    is_joined: bool = False  # an option that was written --name=value, as some programs demand
 
     @property
     def value(self) -> str:
@@ -79,7 +80,7 @@ def _option(text: str) -> Change:
     if not first.strip("-"):
         raise UsageError(f"{text!r} names no argument", _HOW)
     values = ([value] if equals else []) + words[1:]
-    return Change(text, "option", first, tuple(values))
+    return Change(text, "option", first, tuple(values), is_joined=bool(equals))
 
 
 def parse_changes(texts: Sequence[str]) -> list[Change]:

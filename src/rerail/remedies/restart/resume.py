@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rerail.changes import Change, Changed, ChangeKind, DoesNotApply, apply_changes
@@ -39,14 +39,10 @@ class ResumeArguments:
         words, variables = tuple(command), dict[str, str]()
         for change in self.changes:
             values = tuple(value.replace(PLACEHOLDER, path) for value in change.values)
-            filled = Change(f"{change.knob} {' '.join(values)}", change.kind, change.knob, values)
-            if filled.kind == "setting":
-                filled = Change(
-                    f"{change.text.partition('=')[0]}={filled.value}",
-                    "setting",
-                    filled.knob,
-                    values,
-                )
+            text = f"{change.knob} {' '.join(values)}"
+            if change.kind == "setting":
+                text = f"{change.text.partition('=')[0]}={' '.join(values)}"
+            filled = replace(change, text=text, values=values)
             try:
                 changed = apply_changes(words, environ, [filled])
             except DoesNotApply as error:
@@ -71,10 +67,11 @@ def parse_resume_arguments(text: str) -> ResumeArguments:
     for word in words:
         name, equals, value = word.partition("=")
         if word.startswith("-") and name.strip("-"):
-            changes.append(Change(word, "option", name, (value,) if equals else ()))
+            values = (value,) if equals else ()
+            changes.append(Change(word, "option", name, values, is_joined=bool(equals)))
         elif changes and changes[-1].kind == "option" and not plain:
             last = changes[-1]
-            changes[-1] = Change(last.text, "option", last.knob, (*last.values, word))
+            changes[-1] = replace(last, values=(*last.values, word))
         elif equals and name:
             kind: ChangeKind = "environment" if _VARIABLE.fullmatch(name) else "setting"
             changes.append(Change(word, kind, name.lstrip("+~"), (value,)))
