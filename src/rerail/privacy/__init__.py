@@ -6,7 +6,7 @@ what stands where, and why.
 """
 
 from rerail.privacy.arguments import secrets_of
-from rerail.privacy.masking import Masker, blank_command
+from rerail.privacy.masking import Masker, blank
 from rerail.privacy.output import OutputMasker, mask_file
 
-__all__ = ["Masker", "OutputMasker", "blank_command", "mask_file", "secrets_of"]
+__all__ = ["Masker", "OutputMasker", "blank", "mask_file", "secrets_of"]
