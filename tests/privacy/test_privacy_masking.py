@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rerail.privacy import Masker, blank_command
+from rerail.privacy import Masker, blank
 from rerail.store import RunFolder, Store
 from rerail.store.store import fingerprint
 
@@ -311,8 +311,8 @@ def test_ordinary_command_lines_stay(command: list[str]) -> None:
 
 def test_a_command_is_blanked_at_once_and_shown_soon(tmp_path) -> None:
     secret = "hf_" + "a7" * 17
-    assert blank_command(["python", "train.py", "--lr", "0.1", secret])[-1] == "[…]"
-    assert blank_command(["python", "train.py", "--lr", "0.1"]) == [
+    assert blank(["python", "train.py", "--lr", "0.1", secret])[-1] == "[…]"
+    assert blank(["python", "train.py", "--lr", "0.1"]) == [
         "python",
         "train.py",
         "--lr",

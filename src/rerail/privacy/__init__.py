@@ -13,7 +13,7 @@ from rerail.lazy import door
 
 if TYPE_CHECKING:
     from rerail.privacy.arguments import secrets_of
-    from rerail.privacy.masking import Masker, blank_command
+    from rerail.privacy.masking import Masker, blank
     from rerail.privacy.output import OutputMasker, mask_file
     from rerail.privacy.redaction import Redactor, SecretRedactor
 
@@ -22,7 +22,7 @@ __all__ = [
     "OutputMasker",
     "Redactor",
     "SecretRedactor",
-    "blank_command",
+    "blank",
     "mask_file",
     "secrets_of",
 ]
@@ -34,7 +34,7 @@ __getattr__ = door(
         "OutputMasker": "output",
         "Redactor": "redaction",
         "SecretRedactor": "redaction",
-        "blank_command": "masking",
+        "blank": "masking",
         "mask_file": "output",
         "secrets_of": "arguments",
     },

@@ -9,9 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from rerail.privacy.finding import find_secrets
-from rerail.privacy.names import MASKED, is_secret_value, looks_like_a_password
-from rerail.privacy.shapes import PROGRAM, SECRET_NAME
+from rerail.privacy.names import (
+    MASKED,
+    PROGRAM,
+    SECRET_NAME,
+    is_secret_value,
+    looks_like_a_password,
+)
 
 _FLAG = re.compile(r"^-{1,2}[A-Za-z][\w.-]*$")
 _ASSIGNED = re.compile(r"^(?P<name>-{0,2}[A-Za-z_][\w.+-]*)=(?P<value>.*)$", re.DOTALL)
@@ -56,6 +60,8 @@ def _of_programs(arguments: Sequence[str]) -> list[tuple[int, int]]:
     line = b" ".join(words)
     if not any(program in line for program in _PROGRAMS):
         return []
+    from rerail.privacy.finding import find_secrets  # late: most commands name no such program
+
     starts, length = [], 0
     for word in words:
         starts.append(length)

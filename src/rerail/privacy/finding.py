@@ -13,8 +13,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from rerail.privacy.names import MASKED, is_secret_value
-from rerail.privacy.shapes import SECRET_NAME, SHAPES, URL_LOGIN, Shape
+from rerail.privacy.names import MASKED, SECRET_NAME, URL_LOGIN, is_secret_value
+from rerail.privacy.shapes import SHAPES, Shape
 
 _ESCAPES = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _COLOUR = r"\x1b\[[0-9;:]*m"

@@ -8,16 +8,15 @@ A value that is a short plain word is masked only where its name announces it: a
 
 from __future__ import annotations
 
-import base64
-import json
 import os
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rerail.privacy.finding import Found
-from rerail.privacy.names import MASKED
-from rerail.privacy.shapes import PRIVATE_KEY, URL_LOGIN
+from rerail.privacy.names import MASKED, PRIVATE_KEY, URL_LOGIN
+
+if TYPE_CHECKING:
+    from rerail.privacy.finding import Found
 
 UNNUMBERED = "[secret]"
 _SHORTEST = 6
@@ -88,6 +87,8 @@ class KnownSecrets:
         return self._forms.get(form)
 
     def find(self, text: bytes) -> list[Found]:
+        from rerail.privacy.finding import Found
+
         if len(self._forms) <= _FEW:
             return [
                 Found(at, at + len(form), self.kinds[value])
@@ -128,7 +129,9 @@ def is_worth_finding(value: str) -> bool:
 
 def forms_of(value: str) -> list[bytes]:
     """How the same value looks in a URL, in JSON and in base64."""
-    from urllib.parse import quote, quote_plus  # late: a run without secrets needs none of it
+    import base64  # late: a run without secrets needs none of these
+    import json
+    from urllib.parse import quote, quote_plus
 
     raw = value.encode("utf-8", "surrogateescape" if _is_from_the_system(value) else "replace")
     encoded = base64.b64encode(raw)

@@ -11,42 +11,53 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rerail.privacy.arguments import secrets_of
-from rerail.privacy.finding import Found, find_secrets, without_overlaps
 from rerail.privacy.known import KnownSecrets
-from rerail.privacy.names import is_secret_value
-from rerail.privacy.shapes import SECRET_NAME
+from rerail.privacy.names import SECRET_NAME, is_secret_value
+
+if TYPE_CHECKING:
+    from rerail.privacy.finding import Found
 
 T = TypeVar("T")
 
-# What every secret has: a name in front, a login, or a stretch of letters with digits or capitals.
+# What every secret has: an address, a name in front, or a stretch of letters with digits or capitals.
+_ADDRESSED = re.compile(r"://|@|hooks?[./]")
 _TELLING = re.compile(
-    r"://|@|(?i:token|secret|pass|pwd|pw|cred|key|auth|cookie|sas|dsn|jwt|bearer|netrc|sign|hook"
-    r"|session|client|connection|database|pat|curl|mysql|mariadb|login|mongo|kinit|redis|zip|sql"
-    r"|ldap|7z|smb)"
+    r"(?i:token|secret|pass|pwd|pw|cred|key|auth|cookie|sas|dsn|jwt|bearer|netrc|sign|hook|session"
+    r"|client|connection|database|pat|curl|mysql|mariadb|login|mongo|kinit|redis|zip|sql|ldap|7z|smb)"
 )
+_SHORT_BYTES = 1024
 _STRETCH = re.compile(r"[A-Za-z0-9_~+-]{12,}")
-_ORDINARY_STRETCH = re.compile(r"[a-z_~+-]*")
+_ORDINARY_STRETCH = re.compile(r"[a-z_~+-]*|[A-Z]+(?:_[A-Z]+)+")  # RLIMIT_NOFILE
+# A name alone has no value behind it.
+_LINKS = re.compile(r"[\s=:\"',@>]")
 
 
 def is_surely_plain(text: str) -> bool:
     """Whether nothing in it can be a secret, found out without the table."""
-    if _TELLING.search(text):
+    if _ADDRESSED.search(text) or (_LINKS.search(text) and _TELLING.search(text)):
         return False
     return all(_ORDINARY_STRETCH.fullmatch(stretch) for stretch in _STRETCH.findall(text))
 
 
-def blank_command(arguments: Sequence[str]) -> list[str]:
-    """Every argument hidden that is not surely plain: at once, without the table."""
-    return [argument if is_surely_plain(argument) else "[…]" for argument in arguments]
+def blank(value: Any) -> Any:
+    """Every text hidden that is not surely plain: at once, without the table."""
+    if isinstance(value, str):
+        return value if is_surely_plain(value) else "[…]"
+    if isinstance(value, dict):
+        return {key: blank(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [blank(item) for item in value]
+    return value
 
 
 class Masker:
     def __init__(self, tell: Callable[[int, str], None] | None = None) -> None:
         self.known = KnownSecrets(tell)
         self._unread_environment: dict[str, str] = {}
+        self._has_looked = False
 
     def learn_environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Remember its secrets. Those by name are found now and returned, shapes when needed."""
@@ -74,6 +85,11 @@ class Masker:
 
     def places(self, text: bytes) -> list[Found]:
         """Everything secret in a text: by shape, by name, and by acquaintance."""
+        from rerail.privacy.finding import (  # late: see is_surely_plain
+            find_secrets,
+            without_overlaps,
+        )
+
         self._read_environment()
         return without_overlaps(text, [*find_secrets(text), *self.known.find(text)])
 
@@ -134,6 +150,8 @@ class Masker:
         return self.mask_text(value)
 
     def _read_environment(self) -> None:
+        from rerail.privacy.finding import find_secrets
+
         unread, self._unread_environment = self._unread_environment, {}
         for value in unread.values():
             text = encoded(value)

@@ -13,6 +13,12 @@ import re
 from collections import Counter
 from itertools import pairwise
 
+# Kinds of secrets that more than the table speaks of.
+SECRET_NAME = "value of a secret name"
+PRIVATE_KEY = "private key"
+URL_LOGIN = "login in a URL"
+PROGRAM = "password of a program"
+
 _SECRET_WORDS = frozenset(
     {"token", "tokens", "secret", "secrets", "password", "passwd", "passphrase", "passcode"}
     | {"pwd", "credential", "credentials", "cred", "creds", "apikey", "authtoken", "accesskey"}
@@ -58,7 +64,7 @@ _PROSE = re.compile(
     r"|an|to|in|of|str|int|bool|bytes|optional|string|expected|x+|[^\w\s]+|\$\{?\w+\}?|<[^<>]*>?"
     r"|\{\w*\}?|masked|redacted|bearer|basic|digest|negotiate|token)"
 )
-MASKED = re.compile(  # also the marks of blank_command and of the agent
+MASKED = re.compile(  # also the marks of `blank` and of the agent
     r"\[(?:…|\.\.\.)\]|"
     r"\[secret(?:-\d+)?\]\**|\*{3,}(?: .*)?|\[(?:email|address)-\d+\]|(?:host|user)-\d+"
 )

@@ -10,10 +10,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rerail.privacy.finding import Found
 from rerail.privacy.known import UNNUMBERED
 from rerail.privacy.masking import Masker
+
+if TYPE_CHECKING:
+    from rerail.privacy.finding import Found
 
 CARRY_BYTES = 4096  # looked at again when more comes: a private key of 4,096 bits is 3,300 long
 _BLOCK = 1 << 20

@@ -22,9 +22,8 @@ from rerail.privacy.arguments import secrets_of
 from rerail.privacy.finding import find_secrets
 from rerail.privacy.known import is_worth_finding, without_padding
 from rerail.privacy.masking import Masker, decoded, encoded
-from rerail.privacy.names import is_secret_value
+from rerail.privacy.names import SECRET_NAME, is_secret_value
 from rerail.privacy.personal_names import PersonalNames, find_emails, find_homes, word_pattern
-from rerail.privacy.shapes import SECRET_NAME
 
 _SHORTEST_CUT = 6  # of a secret that a bounded text cuts off
 _LONGEST_CUT = 400

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from rerail.privacy.names import PRIVATE_KEY, PROGRAM, SECRET_NAME, URL_LOGIN
+
 
 class Shape(NamedTuple):
     kind: str
@@ -25,12 +27,6 @@ class Shape(NamedTuple):
     near_miss: str
     begins_a_word: bool = True  # False where what comes in front may be part of the same word
 
-
-PRIVATE_KEY = "private key"
-URL_LOGIN = "login in a URL"
-NETRC = "netrc"
-PROGRAM = "password of a program"
-SECRET_NAME = "value of a secret name"
 
 # Services for models, data and experiments.
 _MODEL_SERVICES = (
@@ -266,7 +262,7 @@ _GENERAL = (
         begins_a_word=False,
     ),
     Shape(
-        NETRC,
+        "netrc",
         r"(?:machine\s+\S+|default)\s+login\s+\S+(?:\s+account\s+\S+)?\s+password\s+(\S+)",
         "machine hub.example.org\n  login ada\n  password <a14>",
         "the machine needs a login and a password",

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import rerail
 from rerail.errors import RerailError, StoreUnavailable, UnknownRun, UsageError
-from rerail.privacy import blank_command, secrets_of
+from rerail.privacy import secrets_of
 from rerail.records import RunInfo
 from rerail.store import layout, liveness, retention
 from rerail.store.appending import FaultLog, describe
@@ -90,7 +90,7 @@ class Store:
         info = RunInfo(
             schema=layout.SCHEMA,
             id=path.name,
-            command=blank_command(command),  # what stands there instead is soon known
+            command=list(command),
             cwd=os.fspath(cwd),
             started_unix=round(unix, 3),
             host=os.uname().nodename,
@@ -106,8 +106,7 @@ class Store:
             recorder_scope=liveness.scope(),
         )
         writer = RunWriter(path, info, faults)
-        writer.update_info()
-        writer.keep_command(list(command))
+        writer.begin()
         writer.event(
             "run-started",
             t_seconds=0.0,

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from rerail.privacy import Masker, mask_file
+from rerail.privacy import Masker, blank, mask_file
 from rerail.records import Outcome, RunInfo
 from rerail.store import layout, liveness
 from rerail.store.appending import FaultLog, LineLog
@@ -48,7 +48,6 @@ class RunWriter:
         self._lock = liveness.hold(path)
         self._lines: dict[str, LineLog] = {}
         self.masker = Masker(self._keep_secret)
-        self._plain_command: list[str] | None = None  # until it stands masked in run.json
         make_output = OutputLog.resume if is_resumed else OutputLog
         self._output = make_output(path, self._faults, self.event, self.masker)
         self._has_started = is_resumed
@@ -65,8 +64,11 @@ class RunWriter:
             )
         except (OSError, DecodeError) as error:
             raise unreadable(path / layout.RUN, str(error)) from None
+        private = read_private(path)
+        if private.command:
+            info = dataclasses.replace(info, command=private.command)
         writer = cls(path, info, is_resumed=True)
-        writer.masker.known.load(read_private(path).secrets)
+        writer.masker.known.load(private.secrets)
         writer._has_ended = any(
             event.get("kind") == "run-ended" for event in read_objects(path / layout.EVENTS)
         )
@@ -142,7 +144,10 @@ class RunWriter:
 
         An object or a record gets the schema number; a list becomes {"schema", "items"}.
         """
-        plain = self.masker.mask_value(encode(value))
+        return self._replace_json(name, self.masker.mask_value(encode(value)))
+
+    def _replace_json(self, name: str, value: Any) -> bool:
+        plain = encode(value)
         if isinstance(plain, list):
             plain = {"items": plain}
         if isinstance(plain, dict):
@@ -156,7 +161,7 @@ class RunWriter:
             return True
         except OSError as error:
             if self._can_use_reserve and self._drop_reserve():
-                return self.write_json(name, value)
+                return self._replace_json(name, value)
             if self._can_use_reserve and name == layout.RUN and _overwrites(path, data):
                 return True
             self._faults.add(name, error)
@@ -164,16 +169,35 @@ class RunWriter:
 
     def update_info(self, **fields: Any) -> None:
         """Change fields of run.json (root_pid, settings, …)."""
-        if self._plain_command is not None:
-            fields.setdefault("command", self.masker.mask_command(self._plain_command))
-            self._plain_command = None
-        self._info = dataclasses.replace(self._info, **fields)
-        self.write_json(layout.RUN, self._info)
+        self._info = info = dataclasses.replace(self._info, **fields)
+        self._replace_json(
+            layout.RUN,
+            dataclasses.replace(  # the other fields are of our own making
+                info,
+                command=self.masker.mask_command(info.command),
+                cwd=self.masker.mask_text(info.cwd),
+                settings=self.masker.mask_value(info.settings),
+                outcome=self.masker.mask_value(info.outcome),
+            ),
+        )
 
-    def keep_command(self, command: list[str]) -> None:
-        """As it was typed, in the private file; run.json gets it masked at its next change."""
-        self._plain_command = command
-        self._keep_private(schema=layout.SCHEMA, command=command)
+    def begin(self) -> None:
+        """Write run.json for the first time, and the command as it was typed into the private file.
+
+        The command waits to be started: what may hold a secret is left blank for now, and masked
+        with care at the next change, when it runs.
+        """
+        info = self._info
+        self._replace_json(
+            layout.RUN,
+            dataclasses.replace(
+                info,
+                command=blank(info.command),
+                cwd=blank(info.cwd),
+                settings=blank(info.settings),
+            ),
+        )
+        self._keep_private(schema=layout.SCHEMA, command=info.command)
 
     def keep_environment(self, environ: Mapping[str, str]) -> None:
         """Know the secrets of the environment; those by name go into the private file."""
