@@ -81,8 +81,8 @@ class ProcessNews:
             self._miss("short-lived processes", "more were started than could be followed at once")
 
     def follow_tree(self) -> None:
-        """Hear of exactly the processes that are alive."""
-        living = list(self._tree.living)
+        """Hear of exactly the processes that are alive; of nobody while news is read in batches."""
+        living = list(self._tree.living) if self._is_watching else []
         if self._bell is not None and living != self._heard_for:
             self._heard_for = living
             self._bell.listen_for(living)
@@ -91,6 +91,7 @@ class ProcessNews:
         if self._bell is not None and not self._is_watching:
             self._loop.watch(self._bell.fileno(), self._rung)
             self._is_watching = True
+            self.follow_tree()
 
     def _rung(self) -> None:
         assert self._connector is not None and self._bell is not None
@@ -100,6 +101,8 @@ class ProcessNews:
         if self._wake_ups > MOST_WAKE_UPS:
             self._loop.forget(self._bell.fileno())
             self._is_watching = False
+            self.follow_tree()
+            self._bell.silence()
 
     def _take_in(self, connector: Connector) -> None:
         for _ in range(MOST_BATCHES):
