@@ -1,7 +1,7 @@
 """Fuzz for as long as asked, or see one case again.
 
-    .venv/bin/python tests/fuzz --seconds 600 --target run_folder
-    .venv/bin/python tests/fuzz --target run_folder --replay 1234
+.venv/bin/python tests/fuzz --seconds 600 --target run_folder
+.venv/bin/python tests/fuzz --target run_folder --replay 1234
 """
 
 from __future__ import annotations
@@ -45,9 +45,7 @@ def main() -> int:
     seconds = asked.seconds if asked.seconds or asked.cases else 60.0
     status = 0
     for name in [asked.target] if asked.target else target_names():
-        found = fuzz(
-            name, first=first, cases=asked.cases, seconds=seconds, workers=asked.workers
-        )
+        found = fuzz(name, first=first, cases=asked.cases, seconds=seconds, workers=asked.workers)
         print(
             f"{name}: {found.cases} cases from seed {first}, {len(found.findings)} findings;"
             f" slowest {found.slowest_seconds:.2f} s ({found.slowest_what}),"

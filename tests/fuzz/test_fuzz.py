@@ -51,12 +51,12 @@ def test_a_wrong_status_is_a_finding() -> None:
         Bars().command("show", "no-such-run", statuses=(0, 1))
 
 
-BROKEN = '''
+BROKEN = """
 from fuzz_runner import Target
 def make(rng, folder): return rng.random()
 def check(made, bars): bars.call({body})
 TARGET = Target(make, check, cases=2)
-'''
+"""
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,10 @@ def test_the_runner_sees_what_a_case_does_to_it(
     (tmp_path / "target_broken.py").write_text(BROKEN.format(body=body))
     done = subprocess.run(
         [sys.executable, str(tmp_path), "--target", "broken", "--cases", "1", "--first", "5"],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "--replay 5" in done.stdout
     assert says in done.stdout

@@ -38,10 +38,12 @@ JETSAM_BUG_TYPE = "298"
 #   low swap: killing largest compressed process with pid 71 (python3.11) and size 91234 MB
 _JETSAM_LINE = re.compile(
     r"memorystatus: kill\w*_process\w* pid (?P<pid>\d{1,10}) \[(?P<name>[^\]]{0,255})\]"
-    r"(?: \((?P<reason>[\w-]{1,64})[^)]{0,255}\))?(?:.*?osr_code: (?P<code>\d{1,9}))?(?: (?P<kib>\d{1,18})KB)?"
+    r"(?: \((?P<reason>[\w-]{1,64})[^)]{0,255}\))?"
+    r"(?:.*?osr_code: (?P<code>\d{1,9}))?(?: (?P<kib>\d{1,18})KB)?"
 )
 _COMPRESSED_LINE = re.compile(
-    r"killing largest compressed process (?:with pid (?P<pid>\d{1,10}) \((?P<name>[^)]{0,255})\) and size"
+    r"killing largest compressed process "
+    r"(?:with pid (?P<pid>\d{1,10}) \((?P<name>[^)]{0,255})\) and size"
     r"|(?P<name2>.{0,255}?) \[(?P<pid2>\d{1,10})\]) (?P<mib>\d{1,15}) ?MB"
 )
 # The kernel's numbers for a jetsam's reason, as far as they are about memory.
@@ -96,7 +98,7 @@ def _frames(thread: dict[str, Any], images: list[Any]) -> list[dict[str, Any]]:
             "offset": frame.get("imageOffset"),
             "function": frame.get("symbol"),
         }
-        frames.append({name: None for name in found} | tidy(found, _FIELDS))
+        frames.append(dict.fromkeys(found) | tidy(found, _FIELDS))
     return frames
 
 

@@ -37,7 +37,8 @@ _MAP_LINE = re.compile(
     r"([0-9a-f]{1,16})-([0-9a-f]{1,16}) (\S{4}) ([0-9a-f]{1,16}) [0-9a-f]+:[0-9a-f]+ \d+\s*(.*)"
 )
 _PYTHON_THREAD = re.compile(
-    r"Stack \(most recent|Current thread 0x|Thread 0x(?P<other>[0-9a-f]{1,16})(?: \[(?P<name>.*)\])?"
+    r"Stack \(most recent|Current thread 0x"
+    r"|Thread 0x(?P<other>[0-9a-f]{1,16})(?: \[(?P<name>.*)\])?"
 )
 _PYTHON_FRAME = re.compile(r'  File "(.*)", line (\d{1,10}|\?\?\?) in (.*)')
 

@@ -3,8 +3,8 @@
 In: a run folder. Out: the dataclasses of `rerail.records`. Promises: a torn tail costs the last
 record; what is not there gives an empty value; what is there and cannot be read as what it should
 be gives UnreadableInput naming the file, and for a foreign schema both numbers. Links, pipes and
-devices are not read, and no file costs more than its bound (bounds.py); `left_out` says what was not
-read for that. Nothing is written.
+devices are not read, and no file costs more than its bound (bounds.py); `left_out` says what was
+not read for that. Nothing is written.
 """
 
 from __future__ import annotations
@@ -189,8 +189,8 @@ class RunFolder:
     def left_out(self) -> list[tuple[str, str]]:
         """Of which files not everything is read, and why."""
         found = []
-        for name in bounds.LOG_BYTES:
-            size, most = regular_size(self.path / name) or 0, bounds.log_bytes(name)
+        for name, (most, _) in bounds.LOGS.items():
+            size = regular_size(self.path / name) or 0
             if size > most:
                 found.append((name, f"only {most >> 20} MiB of {size >> 20} MiB were read"))
         for name, most in ((layout.OUTPUT, bounds.OUTPUT_BYTES),):
@@ -294,4 +294,7 @@ class RunFolder:
         items = value.get("items") if isinstance(value, dict) else value
         if not isinstance(items, list):
             raise unreadable(self.path / name, "it holds no list of items")
-        return [self._record(kind, item, name) for item in items]
+        try:
+            return decode(list[kind], items, name)  # type: ignore[valid-type]
+        except DecodeError as error:
+            raise unreadable(self.path / name, str(error)) from None

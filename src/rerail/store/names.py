@@ -85,7 +85,9 @@ def _newest(runs: Path, ids: Sequence[str]) -> str:
 
 def _started(path: Path) -> float:
     try:
-        return float(loads(read_regular(path / layout.RUN, document_bytes(layout.RUN)))["started_unix"])
+        return float(
+            loads(read_regular(path / layout.RUN, document_bytes(layout.RUN)))["started_unix"]
+        )
     except (OSError, DecodeError, LookupError, TypeError, ValueError):
         return 0.0  # it cannot be read, or was removed this moment
 

@@ -51,7 +51,7 @@ class RunSummary:
 
 @dataclass(frozen=True)
 class Listing:
-    """What is on record: the runs, newest first, and folders that cannot be read, with the reason."""
+    """What is on record: the runs, newest first, and folders that cannot be read, and why."""
 
     summaries: Sequence[RunSummary]
     unreadable: Sequence[tuple[str, str]] = ()

@@ -54,7 +54,9 @@ class RunWriter:
     def adopt(cls, path: Path) -> RunWriter:
         """Go on with a run whose recorder was killed: same files, same clock, same counts."""
         try:
-            info = decode(RunInfo, loads(read_regular(path / layout.RUN, document_bytes(layout.RUN))))
+            info = decode(
+                RunInfo, loads(read_regular(path / layout.RUN, document_bytes(layout.RUN)))
+            )
         except (OSError, DecodeError) as error:
             raise unreadable(path / layout.RUN, str(error)) from None
         writer = cls(path, info, is_resumed=True)

@@ -1,8 +1,8 @@
 """The fields that events of a study's journal have, and what each must be.
 
 A journal is read back after a crash, and may have been copied or edited: a field that is not what
-its name says counts as not written. A path stays within the folder that it is a part of, since files
-are removed by it.
+its name says counts as not written. A path stays within the folder that it is a part of, since
+files are removed by it.
 """
 
 from __future__ import annotations
