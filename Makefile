@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready-$(TRAINING)
 
-.PHONY: help setup demo test test-slow lint bench clean
+.PHONY: help setup demo test test-slow fuzz lint bench clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -36,6 +36,10 @@ test: setup  ## all tests that take seconds, in parallel
 test-slow: setup  ## the long ones: repetitions, chaos, whole stories, new property examples
 	$(BIN)/python -m pytest -n 2 -m slow
 	$(BIN)/python -m pytest -n 2 -m 'hypothesis and not slow' --hypothesis-profile=search
+
+SECONDS ?= 60
+fuzz: setup  ## look for input that hurts: make fuzz SECONDS=600 TARGET=run_folder
+	$(BIN)/python tests/fuzz --seconds $(SECONDS) $(if $(TARGET),--target $(TARGET))
 
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check .

@@ -27,13 +27,29 @@ _TEXT = b"""\
 [  123.456796] NVRM: Xid (PCI:0000:01:00): 79, pid=4711, name=python3, GPU has fallen off the bus.
 [  123.456797] Task in /job killed as a result of limit of /job
 [  123.456798] EXT4-fs error (device sda1): ext4_find_entry:1455: inode #2: comm python: reading directory
-"""  # fmt: skip
+"""  # noqa: E501 - as the kernel prints them
 _WORDS = [
-    b"oom-kill:constraint=CONSTRAINT_NONE,", b"task=", b",pid=", b"task=a,pid=1", b"Killed process 1 (",
-    b"segfault at ", b" ip:", b"trap ", b"Xid (", b"memory: usage 1kB, limit 2kB, failcnt 3",
-    b"xfs error ", b"rcu stall ", b"[4711]", b"oom_memcg=", b"oom_memcg=a,", b" in lib[", b"6,1,2,-;",
-    b"9" * 5000, b"anon-rss:", b"out of memory: Killed process 1 (a) ",
-]  # fmt: skip
+    b"oom-kill:constraint=CONSTRAINT_NONE,",
+    b"task=",
+    b",pid=",
+    b"task=a,pid=1",
+    b"Killed process 1 (",
+    b"segfault at ",
+    b" ip:",
+    b"trap ",
+    b"Xid (",
+    b"memory: usage 1kB, limit 2kB, failcnt 3",
+    b"xfs error ",
+    b"rcu stall ",
+    b"[4711]",
+    b"oom_memcg=",
+    b"oom_memcg=a,",
+    b" in lib[",
+    b"6,1,2,-;",
+    b"9" * 5000,
+    b"anon-rss:",
+    b"out of memory: Killed process 1 (a) ",
+]
 
 
 def make(rng: random.Random, folder: Path) -> bytes:

@@ -14,17 +14,22 @@ from rerail.recorder.kernel import macos
 
 _METADATA = {"app_name": "python3.11", "bug_type": "309", "os_version": "macOS 15.3"}
 _CRASH = {
-    "pid": 4711, "procName": "python3.11", "parentPid": 1, "captureTime": "2026-03-02 10:11:11",
+    "pid": 4711,
+    "procName": "python3.11",
+    "parentPid": 1,
+    "captureTime": "2026-03-02 10:11:11",
     "exception": {"type": "EXC_CRASH", "signal": "SIGABRT"},
     "termination": {"namespace": "SIGNAL", "indicator": "Abort trap: 6", "byProc": "python3.11"},
-    "asi": {"libsystem_c.dylib": ["abort() called"]}, "faultingThread": 0,
+    "asi": {"libsystem_c.dylib": ["abort() called"]},
+    "faultingThread": 0,
     "threads": [{"triggered": True, "id": 99, "frames": [{"imageOffset": 8, "imageIndex": 0}]}],
     "usedImages": [{"path": "/venv/torch/lib/libomp.dylib", "name": "libomp.dylib"}],
-}  # fmt: skip
+}
 _JETSAM = {
-    "memoryStatus": {"pageSize": 16384}, "largestProcess": "python3.11",
+    "memoryStatus": {"pageSize": 16384},
+    "largestProcess": "python3.11",
     "processes": [{"pid": 4711, "name": "python3.11", "reason": "per-process-limit", "rpages": 9}],
-}  # fmt: skip
+}
 _LINES = b"""\
 memorystatus: killing_specific_process pid 71 [python3.11] (per-process-limit 3 9s) 8388KB - x
 memorystatus: killing_top_process pid 71 [python3.11] jetsam_reason->osr_code: 4
@@ -32,9 +37,15 @@ memorystatus: killing largest compressed process python3.11 [71] 198602 MB
 low swap: killing largest compressed process with pid 71 (python3.11) and size 91234 MB
 """
 _WORDS = [
-    b"killing largest compressed process ", b"memorystatus: kill_process pid 1 [", b"] (a", b" [71] 1 MB",
-    b"osr_code: ", b"with pid 7 (", b") and size 1 MB", b"9" * 5000,
-]  # fmt: skip
+    b"killing largest compressed process ",
+    b"memorystatus: kill_process pid 1 [",
+    b"] (a",
+    b" [71] 1 MB",
+    b"osr_code: ",
+    b"with pid 7 (",
+    b") and size 1 MB",
+    b"9" * 5000,
+]
 
 
 def make(rng: random.Random, folder: Path) -> str:

@@ -22,8 +22,17 @@ from fuzz_runner import HERE, Target
 
 RECORDING = HERE.parent / "recordings" / "schema-1" / "segfault"
 RUN, HEALTHY = "20260101-000001-bbbb", "20260101-000000-aaaa"
-_EVERY = ("stalls.jsonl", "investigation.json", "verification.json", "vitals.recent.old.jsonl",
-          "output.tail-1.log", "agent/1-1.box", "agent/1-1.crash", "maps/1-1.json", "crashes.json")  # fmt: skip
+_EVERY = (
+    "stalls.jsonl",
+    "investigation.json",
+    "verification.json",
+    "vitals.recent.old.jsonl",
+    "output.tail-1.log",
+    "agent/1-1.box",
+    "agent/1-1.crash",
+    "maps/1-1.json",
+    "crashes.json",
+)
 _COMMANDS = (
     ("explain", RUN),
     ("show", RUN),
@@ -32,15 +41,43 @@ _COMMANDS = (
     ("pack", RUN, "-o", "pack.zip"),
     ("runs",),
 )
-_TRIAL = {"changes": ["--workers 0"], "outcome": "crashed", "exposure": 117, "unit": "steps",
-          "seconds": 9.1, "cause": "native-segfault", "run": HEALTHY}  # fmt: skip
-_INVESTIGATION = {"schema": 1, "status": "confirmed", "changes": ["--workers 0"], "confidence": 0.99,
-                  "alternatives": [["--miner none"]], "ruled_out": ["--accum 1"], "trials": [_TRIAL],
-                  "posterior": {"a": 0.4}, "summary": ["text"], "references": [_TRIAL]}  # fmt: skip
-_STACK = {"thread_id": 9, "name": "MainThread", "native": [], "is_crashed": False, "waits_for": "futex",
-          "python": [{"file": "train.py", "line": 3, "function": "step"}]}  # fmt: skip
-_STALL = {"t_seconds": 2.0, "silent_seconds": 60.0, "threshold_seconds": 30.0, "action": "report",
-          "stacks": {"20592-472000": [_STACK]}, "summary": "waits"}  # fmt: skip
+_TRIAL = {
+    "changes": ["--workers 0"],
+    "outcome": "crashed",
+    "exposure": 117,
+    "unit": "steps",
+    "seconds": 9.1,
+    "cause": "native-segfault",
+    "run": HEALTHY,
+}
+_INVESTIGATION = {
+    "schema": 1,
+    "status": "confirmed",
+    "changes": ["--workers 0"],
+    "confidence": 0.99,
+    "alternatives": [["--miner none"]],
+    "ruled_out": ["--accum 1"],
+    "trials": [_TRIAL],
+    "posterior": {"a": 0.4},
+    "summary": ["text"],
+    "references": [_TRIAL],
+}
+_STACK = {
+    "thread_id": 9,
+    "name": "MainThread",
+    "native": [],
+    "is_crashed": False,
+    "waits_for": "futex",
+    "python": [{"file": "train.py", "line": 3, "function": "step"}],
+}
+_STALL = {
+    "t_seconds": 2.0,
+    "silent_seconds": 60.0,
+    "threshold_seconds": 30.0,
+    "action": "report",
+    "stacks": {"20592-472000": [_STACK]},
+    "summary": "waits",
+}
 
 
 @cache

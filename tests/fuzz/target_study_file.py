@@ -44,14 +44,34 @@ checkpoint = "weights/last.pt"
 arguments = "--resume {checkpoint}"
 """
 _WORDS = [
-    b"[axes]\n", b"x = [" + b"1, " * 3000 + b"2]\n", b"[[cell]]\n", b"[limits]\n", b"seeds = [1]\n",
+    b"[axes]\n",
+    b"x = [" + b"1, " * 3000 + b"2]\n",
+    b"[[cell]]\n",
+    b"[limits]\n",
+    b"seeds = [1]\n",
     *(b"a%d = [0,1,2,3,4,5,6,7,8,9]\n" % number for number in range(8)),
-    b'command = "x {a}"\n', b"retries = 9999999999999999999\n", b"memory = '1e999'\n", b"= 1e999\n",
-    b"= nan\n", b"= 0x" + b"f" * 5000 + b"\n", b"= " + b"9" * 5000 + b"\n", b'"""' * 500, b"'''" * 500,
-    b"= [" * 2000, b"a." * 3000, b"= 2026-01-01T00:00:00Z\n", b"= [[[[1]]]]\n", b"{" * 300,
-    b"time = 99999999999999999999999\n", b"output = '(a+)+$'\n", b"arguments = \"'\"\n", b"folder = '/'\n",
-    b"artifacts = ['" + b"*/" * 2000 + b"']\n", b"name = '..'\n", b"inputs = ['\\u0000']\n",
-]  # fmt: skip
+    b'command = "x {a}"\n',
+    b"retries = 9999999999999999999\n",
+    b"memory = '1e999'\n",
+    b"= 1e999\n",
+    b"= nan\n",
+    b"= 0x" + b"f" * 5000 + b"\n",
+    b"= " + b"9" * 5000 + b"\n",
+    b'"""' * 500,
+    b"'''" * 500,
+    b"= [" * 2000,
+    b"a." * 3000,
+    b"= 2026-01-01T00:00:00Z\n",
+    b"= [[[[1]]]]\n",
+    b"{" * 300,
+    b"time = 99999999999999999999999\n",
+    b"output = '(a+)+$'\n",
+    b'arguments = "\'"\n',
+    b"folder = '/'\n",
+    b"artifacts = ['" + b"*/" * 2000 + b"']\n",
+    b"name = '..'\n",
+    b"inputs = ['\\u0000']\n",
+]
 
 
 def make(rng: random.Random, folder: Path) -> Path:

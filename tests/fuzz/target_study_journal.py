@@ -36,11 +36,20 @@ def _journal() -> str:
         )
         lines.append(
             _event(
-                "cell-ended", cell=cell, verdict="died" if number % 2 else "ok", run="r", summary="s",
-                cause="native-segfault", probability=0.9, seconds=1.5, usage=usage,
-                decision="again", next_changes=["--workers 0"], failure="gave up" if number == 3 else "",
+                "cell-ended",
+                cell=cell,
+                verdict="died" if number % 2 else "ok",
+                run="r",
+                summary="s",
+                cause="native-segfault",
+                probability=0.9,
+                seconds=1.5,
+                usage=usage,
+                decision="again",
+                next_changes=["--workers 0"],
+                failure="gave up" if number == 3 else "",
             )
-        )  # fmt: skip
+        )
         if not number % 2:
             files = [{"path": "w.pt", "size_bytes": 3, "sha256": "0" * 64}]
             done = {"metrics": {"loss": 0.5}, "missing_metrics": {"x": "why"}, "files": files}

@@ -82,8 +82,10 @@ def test_the_runner_sees_what_a_case_does_to_it(
     (tmp_path / "target_broken.py").write_text(BROKEN.format(body=body))
     done = subprocess.run(
         [sys.executable, str(tmp_path), "--target", "broken", "--cases", "1", "--first", "5"],
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "--replay 5" in done.stdout
     assert says in done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -192,12 +193,12 @@ def test_of_a_long_log_stretches_of_the_whole_are_read(home: Path) -> None:
     with path.open("a") as file:
         for number in range(40_000):
             file.write(line % (number, "x" * 1000))
-    assert path.stat().st_size > 2 * bounds.log_bytes(layout.EVENTS)
+    assert path.stat().st_size > 2 * bounds.log_bounds(layout.EVENTS)[0]
     times = [e.t_seconds for e in RunFolder(path.parent).events() if e.kind == "note"]
     assert times == sorted(times)
     assert times[-1] == 39_999
-    assert 10_000 < len(times) < 20_000
-    longest_gap = max(later - earlier for earlier, later in zip(times, times[1:], strict=False))
+    assert 7_000 < len(times) < 9_000
+    longest_gap = max(later - earlier for earlier, later in itertools.pairwise(times))
     assert longest_gap < 2_000
 
 
@@ -205,16 +206,16 @@ def test_values_that_nobody_could_have_observed(home: Path) -> None:
     folder = RunFolder(home / "runs" / RUN)
     with (folder.path / "events.jsonl").open("a") as file:
         for t in ("1e999", "NaN", '"1"', "9" * 400):
-            file.write('{"t": %s, "kind": "note"}\n' % t)
+            file.write(f'{{"t": {t}, "kind": "note"}}\n')
         for pid in ("-1", '"7"', "1e3", str(2**40)):
-            file.write('{"t": 1, "kind": "process-started", "pid": %s, "rank": -3}\n' % pid)
+            file.write(f'{{"t": 1, "kind": "process-started", "pid": {pid}, "rank": -3}}\n')
     assert all(p.pid > 0 and (p.rank is None or p.rank >= 0) for p in folder.processes())
     text = (folder.path / "run.json").read_text()
     for bad in ("1e999", "1e300", '"Infinity"', '"now"', "null"):
         document = json.loads(text)
         document["started_unix"] = "HERE"
         (folder.path / "run.json").write_text(json.dumps(document).replace('"HERE"', bad))
-        with pytest.raises(UnreadableInput, match="run.json"):
+        with pytest.raises(UnreadableInput, match=r"run\.json"):
             folder.info()
 
 
@@ -246,7 +247,7 @@ def test_a_linked_run_is_unlinked_and_frees_nothing(
     assert main(["rm", RUN, "--yes", "--home", str(home), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["freed_bytes"] == 0
     assert (elsewhere / "run.json").exists()
-    assert sorted(os.listdir(home / "runs")) == [OTHER]
+    assert [path.name for path in (home / "runs").iterdir()] == [OTHER]
 
 
 def test_a_run_that_claims_another_name_answers_to_its_folder_s(
@@ -279,7 +280,7 @@ def test_several_remove_the_same_runs_at_once(tmp_path: Path) -> None:
     assert [answer.returncode for answer in answers] == [0] * 4, [a.stderr for a in answers]
     removed = [name for answer in answers for name in json.loads(answer.stdout)["removed"]]
     assert sorted(removed) == ids  # each by exactly one of them
-    assert os.listdir(home / "runs") == []
+    assert list((home / "runs").iterdir()) == []
 
 
 def test_a_cache_that_lies_about_sizes_costs_no_run(home: Path) -> None:

@@ -19,21 +19,21 @@ DOCUMENT_BYTES = {
     layout.CRASHES: 8 * MIB,
 }
 EXPERIMENT_BYTES = 8 * MIB  # investigation.json, verification.json
-LOG_BYTES = {
-    layout.EVENTS: 16 * MIB,  # 60,000 processes
-    layout.VITALS: 16 * MIB,  # about nine hours; of a longer run stretches of the whole
-    layout.VITALS_RECENT: 4 * MIB,  # its writer stops at 600 KiB
-    layout.VITALS_RECENT_OLD: 4 * MIB,
-    layout.STALLS: 16 * MIB,
-    layout.OUTPUT_INDEX: 16 * MIB,
+# Bytes and lines: a line of a few bytes costs as much as one of a few hundred.
+LOGS = {
+    layout.EVENTS: (8 * MIB, 30_000),  # 15,000 processes
+    layout.VITALS: (16 * MIB, 100_000),  # a day; of a longer run stretches of the whole
+    layout.VITALS_RECENT: (4 * MIB, 2_000),  # its writer stops at 600 KiB, and after a minute
+    layout.VITALS_RECENT_OLD: (4 * MIB, 2_000),
+    layout.STALLS: (8 * MIB, 1_000),
+    layout.OUTPUT_INDEX: (16 * MIB, 200_000),
 }
-OTHER_LOG_BYTES = 16 * MIB
-VITALS_ROWS = 100_000  # of 160 bytes and more, within the bound above
+OTHER_LOG = (16 * MIB, 100_000)
 
 MAP_BYTES = 2 * MIB  # of one process; 5,000 libraries
-ALL_MAPS_BYTES = 16 * MIB
+ALL_MAPS_BYTES = 8 * MIB
 CRASH_TEXT_BYTES = 8 * MIB
-AGENT_FILES = 4096  # boxes, and as many crash files
+AGENT_FILES = 2048  # boxes, and as many crash files
 
 # The writer keeps 64 MiB, then tails of 16 MiB.
 OUTPUT_BYTES = 128 * MIB
@@ -45,5 +45,6 @@ def document_bytes(name: str) -> int:
     return DOCUMENT_BYTES.get(name, MAP_BYTES)
 
 
-def log_bytes(name: str) -> int:
-    return LOG_BYTES.get(name, OTHER_LOG_BYTES)
+def log_bounds(name: str) -> tuple[int, int]:
+    """The most bytes and the most lines that are read of a log."""
+    return LOGS.get(name, OTHER_LOG)

@@ -26,6 +26,7 @@ T = TypeVar("T")
 Decoder = Callable[[Any, str], Any]
 
 LEVELS = 64  # of lists and objects in each other
+MOST_RECORDS = 20_000  # in one list; a process has fewer threads and maps fewer libraries
 MOST = 1 << 96  # the square of this is still a float
 # Digits, exponents and signs to one byte each: a number that is out of all bounds, and little
 # else, shows as one of two words. Three times as quick as any pattern, and it is on every line.
@@ -153,7 +154,8 @@ def _decoder(kind: Any) -> Decoder:
     if origin in (typing.Union, types.UnionType):
         return _optional_decoder(arguments)
     if origin is list:
-        return _list_decoder(_decoder(arguments[0]))
+        most = MOST_RECORDS if dataclasses.is_dataclass(arguments[0]) else None
+        return _list_decoder(_decoder(arguments[0]), most)
     if origin is tuple:
         return _tuple_decoder([_decoder(argument) for argument in arguments])
     if origin is dict:
@@ -256,10 +258,12 @@ def _optional_decoder(arguments: tuple[Any, ...]) -> Decoder:
     return read
 
 
-def _list_decoder(item: Decoder) -> Decoder:
+def _list_decoder(item: Decoder, most: int | None) -> Decoder:
     def read(value: Any, where: str) -> list[Any]:
         if not isinstance(value, list):
             raise _misfit(where, "a list", value)
+        if most is not None and len(value) > most:
+            raise DecodeError(f"{where} holds {len(value)} records, more than {most}")
         return [item(element, f"{where}[{i}]") for i, element in enumerate(value)]
 
     return read

@@ -192,8 +192,8 @@ class RunFolder:
     def left_out(self) -> list[tuple[str, str]]:
         """Of which files not everything is read, and why."""
         found = []
-        for name in bounds.LOG_BYTES:
-            size, most = regular_size(self.path / name) or 0, bounds.log_bytes(name)
+        for name, (most, _) in bounds.LOGS.items():
+            size = regular_size(self.path / name) or 0
             if size > most:
                 found.append((name, f"only {most >> 20} MiB of {size >> 20} MiB were read"))
         for name, most in ((layout.OUTPUT, bounds.OUTPUT_BYTES),):
@@ -297,4 +297,7 @@ class RunFolder:
         items = value.get("items") if isinstance(value, dict) else value
         if not isinstance(items, list):
             raise unreadable(self.path / name, "it holds no list of items")
-        return [self._record(kind, item, name) for item in items]
+        try:
+            return decode(list[kind], items, name)  # type: ignore[valid-type]
+        except DecodeError as error:
+            raise unreadable(self.path / name, str(error)) from None

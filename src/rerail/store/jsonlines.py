@@ -28,7 +28,7 @@ def read_objects(path: Path, last_bytes: int | None = None) -> Iterator[dict[str
     """`last_bytes`: of a long file the first line, which names things, and only the end."""
     try:
         with open_regular(path) as file:
-            for line in _lines(file, bounds.log_bytes(path.name), last_bytes):
+            for line in _lines(file, *bounds.log_bounds(path.name), last_bytes):
                 yield from _parsed(line)
     except (FileNotFoundError, NotADirectoryError):
         return
@@ -36,9 +36,12 @@ def read_objects(path: Path, last_bytes: int | None = None) -> Iterator[dict[str
         raise unreadable(path, describe(error)) from None
 
 
-def _lines(file: BinaryIO, most_bytes: int, last_bytes: int | None) -> Iterator[bytes]:
+def _lines(
+    file: BinaryIO, most_bytes: int, most_lines: int, last_bytes: int | None
+) -> Iterator[bytes]:
     """Whole lines of the stretches that are to be read."""
     size = os.fstat(file.fileno()).st_size
+    most_bytes = _share_to_read(file, size, most_bytes, most_lines)
     if last_bytes is not None and size > last_bytes:
         yield from _lines_between(file, 0, 1)
         yield from _lines_between(file, max(file.tell(), size - last_bytes), size)
@@ -49,6 +52,18 @@ def _lines(file: BinaryIO, most_bytes: int, last_bytes: int | None) -> Iterator[
         for number in range(STRETCHES):
             begin = (size - length) * number // (STRETCHES - 1)
             yield from _lines_between(file, begin, begin + length)
+
+
+def _share_to_read(file: BinaryIO, size: int, most_bytes: int, most_lines: int) -> int:
+    """The bytes to read so that, as dense as lines are at the beginning, they are not too many."""
+    file.seek(0)
+    newlines, counted = 0, 0
+    while counted < most_bytes and (block := file.read(min(1 << 20, most_bytes - counted))):
+        newlines += block.count(b"\n")
+        counted += len(block)
+        if newlines > most_lines:
+            return max(counted * most_lines // newlines, 64 * 1024)
+    return most_bytes
 
 
 def _lines_between(file: BinaryIO, begin: int, end: int) -> Iterator[bytes]:

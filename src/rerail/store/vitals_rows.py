@@ -3,7 +3,7 @@
 In: a vitals file of docs/run-folder.md. Out: records.VitalsRow. The columns of a process are
 positional, because a row with forty processes is written ten times a second; the header says what
 they are, so that another version may have more. A row that is not one costs itself alone; what is
-no number, or no plausible one, counts as not observed. At most VITALS_ROWS rows are read.
+no number, or no plausible one, counts as not observed.
 """
 
 from __future__ import annotations
@@ -15,45 +15,46 @@ from typing import Any
 
 from rerail.records import ProcessVitals, VitalsRow
 from rerail.store import layout
-from rerail.store.bounds import VITALS_ROWS
 from rerail.store.jsonlines import check_schema, read_objects
 from rerail.store.plausible import is_number, is_time
 
-PROCESS_FIELDS = tuple(field.name for field in dataclasses.fields(ProcessVitals))
-_KINDS: tuple[type[int] | type[float], ...] = tuple(
-    float if isinstance(field.default, float) else int
+Column = tuple[str, type[int] | type[float]]
+_KINDS: dict[str, type[int] | type[float]] = {
+    field.name: float if isinstance(field.default, float) else int
     for field in dataclasses.fields(ProcessVitals)
-)
+}
 
 
 def read_rows(path: Path, last_bytes: int | None = None) -> Iterator[VitalsRow]:
     """The rows of one vitals file; none if it is not there or its header was never written."""
-    fields: list[str] | None = None
-    count = 0
+    columns: list[Column | None] | None = None
     for value in read_objects(path, last_bytes):
         if "process_fields" in value:  # again after a guardian took over
             check_schema(path, value.get("schema"), layout.SCHEMA)
             names = value["process_fields"]
-            fields = [str(name) for name in names] if isinstance(names, list) else None
-        elif fields is not None:
-            row = _decode_row(value, fields)
+            columns = list(map(_column, names)) if isinstance(names, list) else None
+        elif columns is not None:
+            row = _decode_row(value, columns)
             if row is not None:
                 yield row
-                count += 1
-            if count == VITALS_ROWS:
-                return
 
 
-def _decode_row(value: dict[str, Any], fields: list[str]) -> VitalsRow | None:
+def _column(name: Any) -> Column | None:
+    """A column that this version knows; None for any other."""
+    kind = _KINDS.get(name) if isinstance(name, str) else None
+    return None if kind is None else (name, kind)
+
+
+def _decode_row(value: dict[str, Any], columns: list[Column | None]) -> VitalsRow | None:
     try:
         return VitalsRow(
             t_seconds=_time(value["t"]),
             span_seconds=_time(value.get("span", 0.0)),
-            tree=_decode_vitals(value["tree"], fields),
+            tree=_decode_vitals(value["tree"], columns),
             process_count=max(0, int(value.get("n", 0))),
             processes={
-                str(key): _decode_vitals(columns, fields)
-                for key, columns in value.get("procs", {}).items()
+                key: _decode_vitals(values, columns)
+                for key, values in value.get("procs", {}).items()
             },
             machine=_numbers(value.get("machine", {})),
             minimum=_numbers(value.get("min", {})),
@@ -63,12 +64,12 @@ def _decode_row(value: dict[str, Any], fields: list[str]) -> VitalsRow | None:
         return None
 
 
-def _decode_vitals(columns: list[Any], fields: list[str]) -> ProcessVitals:
-    found = dict(zip(fields, columns, strict=False))
+def _decode_vitals(values: list[Any], columns: list[Column | None]) -> ProcessVitals:
+    # The parser gives finite numbers alone, so their type says enough.
     known: dict[str, Any] = {
-        name: kind(found[name])
-        for name, kind in zip(PROCESS_FIELDS, _KINDS, strict=True)
-        if is_number(found.get(name))
+        column[0]: column[1](value)
+        for column, value in zip(columns, values, strict=False)
+        if column is not None and type(value) in (int, float)
     }
     return ProcessVitals(**known)
 
