@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# What every secret has: an address, a name in front, or a stretch of letters with digits or capitals.
+# What every secret has: an address, a name in front, or letters mixed with digits or capitals.
 _ADDRESSED = re.compile(r"://|@|hooks?[./]")
 _TELLING = re.compile(
     r"(?i:token|secret|pass|pwd|pw|cred|key|auth|cookie|sas|dsn|jwt|bearer|netrc|sign|hook|session"
