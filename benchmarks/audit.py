@@ -17,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-from rerail.preflight import audit
+from rerail.preflight.audit.auditing import audit
 
 BAR_SECONDS = 3.0
 _ROUNDS = 5

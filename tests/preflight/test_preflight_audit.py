@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from preflight_environments import GOMP, KMP, VERSION, Environment
 
-from rerail.preflight import Finding, audit, check, quick
+from rerail.preflight import Finding, check, quick
+from rerail.preflight.audit.auditing import audit
 
 
 def look(environment: Environment, program: str, tmp_path: Path, **variables: str) -> list[Finding]:

@@ -15,7 +15,7 @@ ROOM = Path(rerail.preflight.__file__).parent
 def test_ids_of_findings_are_ids_of_causes() -> None:
     known = set(load_catalogue().causes)
     used = set()
-    for path in ROOM.glob("*.py"):
+    for path in ROOM.rglob("*.py"):
         used |= set(re.findall(r'Finding\(\s*"([a-z0-9-]+)"', path.read_text(encoding="utf-8")))
     for name in ("compatibility", "variables"):
         for entries in load(name).values():

@@ -13,7 +13,8 @@ import pytest
 from preflight_environments import Environment
 
 from rerail.platform import mach_o
-from rerail.preflight import Finding, audit
+from rerail.preflight import Finding
+from rerail.preflight.audit.auditing import audit
 from rerail.preflight.audit.known import load
 
 Build = Callable[..., Environment]
