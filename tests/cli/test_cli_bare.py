@@ -20,10 +20,10 @@ from rerail.cli.run import command as run_command
 SAYS = "the command runs without rerail"
 # Each stands in for a whole class: our own module, a library, a module of Python's, a C extension.
 BROKEN = {
-    "a module of ours with a syntax error": ("rerail/recorder/loop.py", "def ("),
+    "a module of ours with a syntax error": ("rerail/recorder/run/loop.py", "def ("),
     "a library that is not there": ("click/__init__.py", "raise ImportError('no click')"),
     "a library of another version": ("click/__init__.py", ""),
-    "a module for which there is no memory": ("rerail/recorder/tree.py", "raise MemoryError"),
+    "a module for which there is no memory": ("rerail/recorder/tree/processes.py", "raise MemoryError"),
     "a recursion": ("rerail/store/layout.py", "def f(): f()\nf()"),
 }
 
