@@ -152,14 +152,17 @@ class Masker:
             return self.known.mask_of(value, SECRET_NAME)
         return self.mask_text(value)
 
-    def _read_environment(self) -> None:
+    def learn_secrets(self, text: bytes) -> None:
+        """Remember what can be recognised in a text."""
         from rerail.privacy.finding import find_secrets
 
+        for start, end, kind in find_secrets(text):
+            self.known.learn(decoded(text[start:end]).strip(), kind)
+
+    def _read_environment(self) -> None:
         unread, self._unread_environment = self._unread_environment, {}
         for value in unread.values():
-            text = encoded(value)
-            for start, end, kind in find_secrets(text):
-                self.known.learn(decoded(text[start:end]), kind)
+            self.learn_secrets(encoded(value))
 
 
 def encoded(text: str) -> bytes:
