@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import time
+from pathlib import Path
 
 import pytest
 from planted import all_named, all_shapes, make
@@ -13,6 +14,7 @@ from rerail.privacy import Masker
 from rerail.privacy.finding import find_secrets
 from rerail.privacy.shapes import SHAPES
 
+ROOT = Path(__file__).parents[2]
 ROWS = [pytest.param(shape, id=f"{shape.kind}-{i}") for i, shape in enumerate(SHAPES)]
 
 
@@ -75,3 +77,9 @@ def test_no_text_takes_long(text):
 def test_every_planted_secret_is_another_one():
     secrets = [secret for planted in all_shapes() for secret in planted.secrets]
     assert len(secrets) == len(set(secrets)) > 100
+
+
+def test_the_page_of_kinds_is_complete():
+    page = " ".join((ROOT / "docs" / "secrets.md").read_text(encoding="utf-8").split())
+    missing = [shape.kind for shape in SHAPES if shape.kind not in page]
+    assert missing == []

@@ -23,6 +23,7 @@ _SHORTEST = 6
 _SHORTEST_PLAIN_WORD = 12
 _SHORTEST_KEY_LINE = 16
 _MOST = 1000  # a log that prints a new token on every line must not fill the memory
+_MANY = 256
 _FEW = 16  # up to so many forms, plain searching is quicker than building an automaton
 _PADDED = re.compile(rb"(\[secret(?:-\d+)?\])\*+")
 
@@ -85,6 +86,10 @@ class KnownSecrets:
     def secret_of(self, form: bytes) -> str | None:
         """Which known value a text stands for."""
         return self._forms.get(form)
+
+    def may_be_in(self, text: bytes) -> bool:
+        """False is certain."""
+        return len(self._forms) > _MANY or any(form in text for form in self._forms)
 
     def find(self, text: bytes) -> list[Found]:
         from rerail.privacy.finding import Found

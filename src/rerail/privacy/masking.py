@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# What every secret has: an address, a name in front, or letters mixed with digits or capitals.
+# What every secret has: an address, a name in front, or a stretch with digits or capitals.
 _ADDRESSED = re.compile(r"://|@|hooks?[./]")
 _TELLING = re.compile(
     r"(?i:token|secret|pass|pwd|pw|cred|key|auth|cookie|sas|dsn|jwt|bearer|netrc|sign|hook|session"
@@ -72,9 +72,11 @@ class Masker:
         return named
 
     def mask_text(self, text: str) -> str:
-        if is_surely_plain(text) and not self.known.values():
-            return text
-        return decoded(self.mask_bytes(encoded(text)))
+        raw = encoded(text)
+        return text if self._is_plain(text, raw) else decoded(self.mask_bytes(raw))
+
+    def _is_plain(self, text: str, raw: bytes) -> bool:
+        return is_surely_plain(text) and not self.known.may_be_in(raw)
 
     def mask_bytes(self, text: bytes) -> bytes:
         pieces, done = [], 0
@@ -85,11 +87,12 @@ class Masker:
 
     def places(self, text: bytes) -> list[Found]:
         """Everything secret in a text: by shape, by name, and by acquaintance."""
-        from rerail.privacy.finding import (  # late: see is_surely_plain
-            find_secrets,
-            without_overlaps,
-        )
+        is_first = len(text) <= _SHORT_BYTES and not self._has_looked
+        if is_first and self._is_plain(text.decode("latin-1"), text):
+            return []  # most short runs end here, and never load what follows
+        from rerail.privacy.finding import find_secrets, without_overlaps
 
+        self._has_looked = True
         self._read_environment()
         return without_overlaps(text, [*find_secrets(text), *self.known.find(text)])
 
@@ -149,14 +152,17 @@ class Masker:
             return self.known.mask_of(value, SECRET_NAME)
         return self.mask_text(value)
 
-    def _read_environment(self) -> None:
+    def learn_secrets(self, text: bytes) -> None:
+        """Remember what can be recognised in a text."""
         from rerail.privacy.finding import find_secrets
 
+        for start, end, kind in find_secrets(text):
+            self.known.learn(decoded(text[start:end]).strip(), kind)
+
+    def _read_environment(self) -> None:
         unread, self._unread_environment = self._unread_environment, {}
         for value in unread.values():
-            text = encoded(value)
-            for start, end, kind in find_secrets(text):
-                self.known.learn(decoded(text[start:end]), kind)
+            self.learn_secrets(encoded(value))
 
 
 def encoded(text: str) -> bytes:

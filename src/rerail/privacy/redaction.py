@@ -19,7 +19,6 @@ from typing import Any
 
 from rerail.privacy.addresses import find_addresses
 from rerail.privacy.arguments import secrets_of
-from rerail.privacy.finding import find_secrets
 from rerail.privacy.known import is_worth_finding, without_padding
 from rerail.privacy.masking import Masker, decoded, encoded
 from rerail.privacy.names import SECRET_NAME, is_secret_value
@@ -47,9 +46,7 @@ class Redactor(Masker):
     # Learning
 
     def learn_text(self, text: str) -> None:
-        raw = encoded(text)
-        for start, end, kind in find_secrets(raw):
-            self.known.learn(decoded(raw[start:end]).strip(), kind)
+        self.learn_secrets(encoded(text))
         self.names.add_texts([text])
         for match in find_addresses(text):
             self._number(match[0], "[address-{}]")
@@ -104,14 +101,16 @@ class Redactor(Masker):
 
     def mask(self, text: str) -> str:
         """The text without secrets and names."""
-        text = decoded(self.mask_bytes(without_padding(encoded(text))))
-        text = self._mask_cut(text)
+        text = self._without_secrets(text)
         text = self._numbered(text, find_emails(text), "[email-{}]", "e-mail address")
         text = self._numbered(text, find_addresses(text), "[address-{}]", "network address")
         if self._known_addresses is not None:
             matches = self._known_addresses.finditer(text)
             text = self._numbered(text, matches, "[address-{}]", "network address")
         return self._mask_names(text)
+
+    def _without_secrets(self, text: str) -> str:
+        return self._mask_cut(decoded(self.mask_bytes(without_padding(encoded(text)))))
 
     def mask_at(self, value: bytes, kind: str) -> str:
         known = self.known.secret_of(value)
@@ -197,10 +196,7 @@ class SecretRedactor(Redactor):
     """For a page that stays here: secrets go, names of people, machines and addresses stay."""
 
     def learn_text(self, text: str) -> None:
-        raw = encoded(text)
-        for start, end, kind in find_secrets(raw):
-            self.known.learn(decoded(raw[start:end]).strip(), kind)
+        self.learn_secrets(encoded(text))
 
     def mask(self, text: str) -> str:
-        text = decoded(self.mask_bytes(without_padding(encoded(text))))
-        return self._mask_cut(text)
+        return self._without_secrets(text)
