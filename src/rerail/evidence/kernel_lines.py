@@ -27,7 +27,8 @@ _OOM_OTHER = re.compile(
 )
 _SEGFAULT = re.compile(
     r"(?P<name>[^\s\[]+)\[(?P<pid>\d{1,18})\]:? segfault at (?P<address>[0-9a-f]+)"
-    r" ip (?P<ip>[0-9a-f]+) sp (?P<sp>[0-9a-f]+) error (?P<error>\d{1,18})(?: in (?P<library>[^\s\[]+)\[)?"
+    r" ip (?P<ip>[0-9a-f]+) sp (?P<sp>[0-9a-f]+) error (?P<error>\d{1,18})"
+    r"(?: in (?P<library>[^\s\[]+)\[)?"
 )
 _TRAP = re.compile(
     r"(?:traps: )?(?P<name>[^\s\[]+)\[(?P<pid>\d{1,18})\](?: trap|:?) "
