@@ -28,6 +28,7 @@ LOGS = {
     layout.STALLS: (8 * MIB, 1_000),
     layout.OUTPUT_INDEX: (16 * MIB, 200_000),
 }
+PROCESS_ENTRIES = 300_000  # of all rows of a vitals file; each honest one has 50 bytes and more
 OTHER_LOG = (16 * MIB, 100_000)
 
 MAP_BYTES = 2 * MIB  # of one process; 5,000 libraries

@@ -3,7 +3,8 @@
 In: a vitals file of docs/run-folder.md. Out: records.VitalsRow. The columns of a process are
 positional, because a row with forty processes is written ten times a second; the header says what
 they are, so that another version may have more. A row that is not one costs itself alone; what is
-no number, or no plausible one, counts as not observed.
+no number, or no plausible one, counts as not observed. Once PROCESS_ENTRIES are read, rows tell of
+the tree and the machine alone.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 from rerail.records import ProcessVitals, VitalsRow
 from rerail.store import layout
+from rerail.store.bounds import PROCESS_ENTRIES
 from rerail.store.jsonlines import check_schema, read_objects
 from rerail.store.plausible import is_number, is_time
 
@@ -28,14 +30,18 @@ _KINDS: dict[str, type[int] | type[float]] = {
 def read_rows(path: Path, last_bytes: int | None = None) -> Iterator[VitalsRow]:
     """The rows of one vitals file; none if it is not there or its header was never written."""
     columns: list[Column | None] | None = None
+    left = PROCESS_ENTRIES
     for value in read_objects(path, last_bytes):
         if "process_fields" in value:  # again after a guardian took over
             check_schema(path, value.get("schema"), layout.SCHEMA)
             names = value["process_fields"]
             columns = list(map(_column, names)) if isinstance(names, list) else None
         elif columns is not None:
+            if left <= 0:
+                value.pop("procs", None)
             row = _decode_row(value, columns)
             if row is not None:
+                left -= len(row.processes)
                 yield row
 
 
