@@ -22,7 +22,7 @@ def read_document(document: dict[str, Any]) -> Diagnosis:
         raise DecodeError(f"schema {document.get('schema')!r} is not {SCHEMA}")
     try:
         return _diagnosis(document)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise DecodeError(f"not a diagnosis: {type(error).__name__}: {error}") from None
 
 

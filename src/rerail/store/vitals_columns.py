@@ -26,6 +26,7 @@ def tree_columns(
     With extremes there is a `_min` and a `_max` beside each quantity: the least and the most within
     the time that a thinned sample stands for.
     """
+    rows = _samples(rows)
     machine_names = sorted({name for row in rows for name in row.machine})
     columns: dict[str, list[float]] = {
         "t_seconds": [row.t_seconds for row in rows],
@@ -50,6 +51,7 @@ def process_columns(
 
     A process that a sample leaves out has not moved since the one before.
     """
+    rows = _samples(rows)
     known = {process.key: process for process in processes}
     seen = [(row.t_seconds, key, row.processes[key]) for row in rows for key in row.processes]
     columns: dict[str, list[Any]] = {
@@ -62,6 +64,11 @@ def process_columns(
     for name in QUANTITIES:
         columns[name] = [getattr(vitals, name) for _, _, vitals in seen]
     return columns
+
+
+def _samples(rows: Sequence[VitalsRow]) -> list[VitalsRow]:
+    """Without a row that is written again: the last one of a run, for what it had left out."""
+    return list({row.t_seconds: row for row in rows}.values())
 
 
 def _about(known: Mapping[str, ProcessRecord], key: str, name: str, otherwise: Any) -> Any:
