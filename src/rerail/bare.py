@@ -21,7 +21,7 @@ IGNORED_BY_PYTHON = (_signal.SIGPIPE, _signal.SIGXFSZ)
 FLAGS = {"--quiet", "-q", "--no-explain", "--no-agent", "--preload", "--no-preload", "--json"}
 WITH_VALUE = {
     *("--home", "--stall", "--on-stall", "--label", "--name", "--restarts", "--checkpoint"),
-    *("--resume-args", "--allow", "--backoff"),
+    *("--resume-args", "--allow", "--backoff", "--folder-to"),
 }
 
 

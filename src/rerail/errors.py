@@ -16,6 +16,8 @@ class RerailError(Exception):
         super().__init__(message)
         self.message = message
         self.help_text = help_text
+        if help_text:
+            self.__notes__ = [help_text]  # below the message, where Python shows a traceback
 
 
 class UsageError(RerailError):
@@ -32,3 +34,7 @@ class UnknownRun(RerailError):
 
 class StoreUnavailable(RerailError):
     """The folder that holds the runs cannot be used."""
+
+
+class NotRecorded(RerailError):
+    """The command was run, and there is no record of it."""

@@ -55,7 +55,7 @@ def test_a_healthy_log_has_no_cause(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_document_is_the_contracts(capsys: pytest.CaptureFixture[str]) -> None:
     _, out, _ = asked(capsys, "--json", log("train.log", OOM))
     document: dict[str, Any] = json.loads(out)
-    assert set(document) <= {"schema", "outcome", "causes", "facts", "next"}
+    assert set(document) <= {"schema", "outcome", "causes", "headline", "facts", "next"}
     assert set(document["outcome"]) == {"kind", "signal", "exit_code", "process", "summary"}
     cause = document["causes"][0]
     assert {"id", "probability", "title", "for", "against", "remedies"} == set(cause)

@@ -12,9 +12,9 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
-from rerail.store import RunFolder, Store, dumps
+from rerail.store import Store, dumps
 
 MOST_SECONDS = 10.0
 
@@ -41,16 +41,11 @@ def at_most(seconds: float = MOST_SECONDS) -> Iterator[None]:
 
 def explain_recording(path: Path, store: Store, *, shows: bool) -> bytes:
     """Diagnose one run, show it if asked to; the JSON document with its newline."""
-    from rerail.diagnosis import explain_run
+    from rerail.api import Run
 
-    folder = RunFolder(path)
-    document = explain_run(folder, store.history(folder.info()), keeps=True).to_json()
+    document = Run(path, store).explain().to_json()
     if shows:
-        _show(document)
-    return dumps({**document, "run": path.name}).encode() + b"\n"
+        from rerail.report import terminal
 
-
-def _show(document: dict[str, Any]) -> None:
-    from rerail.report import terminal
-
-    terminal.show(document, sys.stderr)
+        terminal.show(document, sys.stderr)
+    return dumps(document).encode() + b"\n"

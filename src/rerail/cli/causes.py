@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from rerail import api
 from rerail.cli._options import json_option
 from rerail.cli._printing import print_json
 from rerail.errors import UsageError
+
+if TYPE_CHECKING:
+    from rerail.catalogue import Cause
 
 
 @click.command(name="causes", epilog="Example: rerail causes openmp-duplicate-runtime")
@@ -17,17 +22,15 @@ from rerail.errors import UsageError
 @json_option
 def command(cause_id: str | None, as_json: bool) -> None:
     """List the causes that rerail knows, or show one of them."""
-    from rerail.catalogue import load_catalogue
-
-    catalogue = load_catalogue()
+    catalogue = {cause.id: cause for cause in api.causes()}
     if cause_id is None:
         if as_json:
-            print_json({"schema": 1, "causes": [_as_json(cause) for cause in catalogue]})
+            print_json({"schema": 1, "causes": [_as_json(cause) for cause in catalogue.values()]})
         else:
-            _print_list()
+            _print_list(list(catalogue.values()))
         return
     if cause_id not in catalogue:
-        raise UsageError(_unknown(cause_id), "Type `rerail causes` for the list.")
+        raise UsageError(_unknown(cause_id, catalogue), "Type `rerail causes` for the list.")
     if as_json:
         print_json({"schema": 1, **_as_json(catalogue[cause_id])})
     else:
@@ -36,10 +39,9 @@ def command(cause_id: str | None, as_json: bool) -> None:
         click.echo(render(catalogue[cause_id]))
 
 
-def _print_list() -> None:
-    from rerail.catalogue import FAMILIES, load_catalogue
+def _print_list(catalogue: Sequence[Cause]) -> None:
+    from rerail.catalogue import FAMILIES
 
-    catalogue = load_catalogue()
     width = max(len(cause.id) for cause in catalogue)
     family = None
     for cause in catalogue:
@@ -55,18 +57,16 @@ def _in_columns(label: str, title: str) -> str:
     return textwrap.fill(title, 80, initial_indent=label, subsequent_indent=" " * len(label))
 
 
-def _as_json(cause: Any) -> dict[str, Any]:
+def _as_json(cause: Cause) -> dict[str, Any]:
     document = asdict(cause)
     for signature in document["signatures"]:
         del signature["literals"]
     return document
 
 
-def _unknown(cause_id: str) -> str:
+def _unknown(cause_id: str, known: Iterable[str]) -> str:
     import difflib
 
-    from rerail.catalogue import load_catalogue
-
-    close = difflib.get_close_matches(cause_id, list(load_catalogue().causes), n=1)
+    close = difflib.get_close_matches(cause_id, list(known), n=1)
     hint = f" Did you mean {close[0]}?" if close else ""
     return f"there is no cause {cause_id!r}.{hint}"

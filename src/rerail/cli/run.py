@@ -10,7 +10,6 @@ import json
 import os
 import signal
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -76,6 +75,12 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="Wait before the first restart, twice as long before each later one [default: 5].",
 )
+@click.option(
+    "--folder-to",
+    type=click.IntRange(min=3),
+    hidden=True,
+    help="A descriptor for the path of the run's folder: what `rerail.record` asks for.",
+)
 @json_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
 def command(
@@ -92,6 +97,7 @@ def command(
     resume_args: str | None,
     allowed: tuple[str, ...],
     backoff_seconds: float | None,
+    folder_to: int | None,
     as_json: bool,
     command: tuple[str, ...],
 ) -> None:
@@ -118,6 +124,8 @@ def command(
             "--checkpoint, --resume-args, --allow and --backoff are about going on",
             "Say how often it may: --restarts 3",
         )
+    if folder_to is not None:
+        os.set_inheritable(folder_to, False)  # ours, not the command's
     standard_output = bare.set_standard_output_aside() if as_json else None
     options = RunOptions(
         stall_seconds=stall_seconds,
@@ -150,6 +158,8 @@ def command(
     except CommandNotStarted as error:
         _say(error.message)
         _leave(error.exit_code)
+    if folder_to is not None and is_readable(recording):
+        os.write(folder_to, os.fsencode(recording.folder))
     _tell(recording, store, is_quiet=is_quiet, explains=not no_explain, json_to=standard_output)
     end_as(recording.exit_code, recording.signal_number)
 
@@ -187,7 +197,9 @@ def _tell_without_record(recording: Recording, *, is_quiet: bool, json_to: int |
     if not is_quiet:
         _say(recording.outcome.summary)
     if json_to is not None:
-        document = {"schema": 1, "outcome": asdict(recording.outcome), "causes": [], "facts": {}}
+        from rerail.diagnosis import Diagnosis
+
+        document = Diagnosis(recording.outcome).to_json()
         os.write(json_to, json.dumps({**document, "run": None}).encode() + b"\n")
 
 

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rerail.cli._options import home_option, json_option, store_to_read
+from rerail import api
+from rerail.api import Run, Runs
+from rerail.cli._options import home_option, json_option
 from rerail.cli._printing import console, print_json
 from rerail.records import RunInfo
-from rerail.store import Listing, RunSummary, layout
+from rerail.store import layout
 
 _MOST_WORDS = 5
 
@@ -34,23 +36,22 @@ def command(failed: bool, count: int | None, home: Path | None, as_json: bool) -
 
     Any id, or the beginning of one, names its run for the other commands; `last` is the newest.
     """
-    store = store_to_read(home)
-    listing = store.listing()
-    found = [s for s in listing.summaries if not failed or has_failed(s.info)]
+    on_record = api.runs(home)
+    found = [run for run in on_record if not failed or run.has_failed]
     shown = found[:count] if count else found
-    _say_what_was_passed_over(listing)
+    _say_what_was_passed_over(on_record)
     if as_json:
-        document: dict[str, Any] = {"schema": 1, "home": str(store.home)}
-        document["runs"] = [_document(s) for s in shown]
-        document["unreadable"] = [{"id": name, "why": why} for name, why in listing.unreadable]
+        document: dict[str, Any] = {"schema": 1, "home": str(on_record.home)}
+        document["runs"] = [run.to_json() for run in shown]
+        document["unreadable"] = [{"id": name, "why": why} for name, why in on_record.unreadable]
         print_json(document)
         return
     screen = console()
     if not shown:
-        if failed and listing.summaries:
+        if failed and on_record:
             screen.print("No run on record has failed.", markup=False)
         else:
-            screen.print(f"Nothing is recorded in {store.home}.", markup=False, soft_wrap=True)
+            screen.print(f"Nothing is recorded in {on_record.home}.", markup=False, soft_wrap=True)
             screen.print("Record a run with `rerail run -- CMD`.", markup=False)
         return
     for row in _rows(shown, screen.width):
@@ -59,7 +60,7 @@ def command(failed: bool, count: int | None, home: Path | None, as_json: bool) -
         screen.print(f"{len(found) - len(shown)} older ones are not shown.", markup=False)
 
 
-def _say_what_was_passed_over(listing: Listing) -> None:
+def _say_what_was_passed_over(listing: Runs) -> None:
     for name, why in listing.unreadable[:_MOST_WORDS]:
         click.echo(f"rerail: {_printable(name)} is not listed: {_printable(why)}", err=True)
     if (more := len(listing.unreadable) - _MOST_WORDS) > 0:
@@ -72,12 +73,6 @@ def _say_what_was_passed_over(listing: Listing) -> None:
 
 def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
-
-
-def has_failed(info: RunInfo) -> bool:
-    if info.state == "ended":
-        return info.outcome is None or info.outcome.kind != "ok"
-    return info.state == "lost"
 
 
 def how_it_ended(info: RunInfo) -> str:
@@ -93,14 +88,14 @@ def how_it_ended(info: RunInfo) -> str:
     return outcome.kind
 
 
-def _rows(summaries: Sequence[RunSummary], width: int) -> list[Text]:
+def _rows(runs: Sequence[Run], width: int) -> list[Text]:
     """Columns as wide as what is in them; the command gets what is left of the width."""
     from rich.text import Text
 
     now = time.time()
     cells = [["run", "ago", "lasted", "ended", "cause", "command"]]
-    cells += [_cells(summary, now) for summary in summaries]
-    if not any(summary.leading_cause for summary in summaries):
+    cells += [_cells(run, now) for run in runs]
+    if not any(row[4] for row in cells[1:]):
         for row in cells:
             del row[4]
     widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]) - 1)]
@@ -108,7 +103,7 @@ def _rows(summaries: Sequence[RunSummary], width: int) -> list[Text]:
     for i, row in enumerate(cells):
         line = Text(style="bold" if i == 0 else "", no_wrap=True)
         for column, column_width in enumerate(widths):
-            is_bad = i > 0 and column == 3 and has_failed(summaries[i - 1].info)
+            is_bad = i > 0 and column == 3 and runs[i - 1].has_failed
             text = row[column]
             padded = text.rjust(column_width) if column in (1, 2) else text.ljust(column_width)
             line.append(f"{padded}  ", style="red" if is_bad else "")
@@ -118,20 +113,19 @@ def _rows(summaries: Sequence[RunSummary], width: int) -> list[Text]:
     return rows
 
 
-def _cells(summary: RunSummary, now: float) -> list[str]:
+def _cells(run: Run, now: float) -> list[str]:
     from rerail.report.live import one_line
 
-    info = summary.info
+    info = run.info
     elapsed = now - info.started_unix if info.state == "running" else info.elapsed_seconds
     program, *arguments = info.command or [""]
-    label = info.settings.get("label")
-    named = f"{one_line([str(label)])}: " if label else ""
+    named = f"{one_line([run.label])}: " if run.label else ""
     return [
-        info.id,
+        run.id,
         ago(now - info.started_unix),
         "" if elapsed is None else clock(elapsed),
         how_it_ended(info),
-        summary.leading_cause or "",
+        run.leading_cause or "",
         named + one_line([program.rpartition("/")[2] or program, *arguments]),
     ]
 
@@ -153,21 +147,3 @@ def clock(seconds: float) -> str:
     if whole < 86400:
         return f"{whole // 3600}:{whole % 3600 // 60:02d}:{whole % 60:02d}"
     return f"{whole // 86400} d {whole % 86400 // 3600:02d} h"
-
-
-def _document(summary: RunSummary) -> dict[str, Any]:
-    info = summary.info
-    return {
-        "id": info.id,
-        "folder": str(summary.path),
-        "label": info.settings.get("label"),
-        "command": info.command,
-        "cwd": info.cwd,
-        "started_unix": info.started_unix,
-        "elapsed_seconds": info.elapsed_seconds,
-        "state": info.state,
-        "outcome": info.outcome,
-        "cause": summary.leading_cause,
-        "probability": summary.leading_probability,
-        "size_bytes": summary.size_bytes,
-    }

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import click
 
-from rerail.cli._options import home_option, json_option, store_to_read
+from rerail import api
+from rerail.cli._options import home_option, json_option
 from rerail.cli._printing import console, print_json, print_json_line
 from rerail.store import RunFolder
 
@@ -30,7 +31,7 @@ def command(run: str, follow: bool, home: Path | None, as_json: bool) -> None:
 
     With --follow --json one document is printed per line, the last one when the run has ended.
     """
-    folder = store_to_read(home).resolve(run)
+    folder = RunFolder(api.open_run(run, home=home).folder)
     if as_json:
         _print_json(folder, follow)
     elif follow and sys.stdout.isatty():

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 from rerail.lazy import door
 
 if TYPE_CHECKING:
-    from rerail.diagnosis.explain import answer_on_record, explain_logs, explain_run, explain_stream
+    from rerail.diagnosis.explain import (
+        answer_on_record,
+        diagnosis_on_record,
+        explain_logs,
+        explain_run,
+        explain_stream,
+    )
     from rerail.diagnosis.from_evidence import diagnose
     from rerail.diagnosis.result import Candidate, Diagnosis, NextStep
 
@@ -17,6 +23,7 @@ __all__ = [
     "NextStep",
     "answer_on_record",
     "diagnose",
+    "diagnosis_on_record",
     "explain_logs",
     "explain_run",
     "explain_stream",
@@ -30,6 +37,7 @@ __getattr__ = door(
         "NextStep": "result",
         "answer_on_record": "explain",
         "diagnose": "from_evidence",
+        "diagnosis_on_record": "explain",
         "explain_logs": "explain",
         "explain_run": "explain",
         "explain_stream": "explain",

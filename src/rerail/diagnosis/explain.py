@@ -9,6 +9,7 @@ What was not looked at by then is said in the answer.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -16,6 +17,7 @@ from rerail.diagnosis.from_evidence import diagnose
 from rerail.diagnosis.result import Diagnosis
 from rerail.errors import UnreadableInput
 from rerail.platform.deadline import Deadline
+from rerail.store import DecodeError
 
 if TYPE_CHECKING:
     from rerail.catalogue import Catalogue
@@ -42,7 +44,7 @@ def explain_run(
 
     info = folder.info()
     evidence = collect_run(folder, history, Deadline(seconds))
-    diagnosis = diagnose(evidence, catalogue, info.command)
+    diagnosis = replace(diagnose(evidence, catalogue, info.command), run=folder.id)
     if keeps and not folder.is_live():
         keep(folder, diagnosis.to_json())
     return diagnosis
@@ -72,6 +74,17 @@ def answer_on_record(folder: RunFolder, history: Sequence[RunFolder] = ()) -> di
     except UnreadableInput:
         document = {}  # damaged: the evidence is still there to be read anew
     return document or explain_run(folder, history).to_json()
+
+
+def diagnosis_on_record(folder: RunFolder) -> Diagnosis | None:
+    """The diagnosis that was kept in the run's folder; None if nobody can read one there."""
+    from rerail.diagnosis.reading import read_document
+
+    try:
+        document = folder.diagnosis()
+        return replace(read_document(document), run=folder.id) if document else None
+    except (UnreadableInput, DecodeError):
+        return None
 
 
 def keep(folder: RunFolder, document: dict[str, Any]) -> None:

@@ -1,11 +1,14 @@
-"""The diagnosis as data, and as the contract's JSON document."""
+"""The diagnosis as data, as the contract's JSON document, and as a notebook shows it.
+
+`rerail.explain` gives it to Python users: what has no leading underscore here is public interface.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
 
-from rerail.catalogue import Cause
+from rerail.catalogue import Cause, Remedy
 from rerail.records import Observation, Outcome
 
 SCHEMA = 1
@@ -13,10 +16,27 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Candidate:
+    """A cause that may have been it, with what was observed for and against it."""
+
     cause: Cause
     probability: float
     speaks_for: tuple[Observation, ...] = ()
     speaks_against: tuple[Observation, ...] = ()
+
+    @property
+    def id(self) -> str:
+        return self.cause.id
+
+    @property
+    def title(self) -> str:
+        return self.cause.title
+
+    @property
+    def remedies(self) -> tuple[Remedy, ...]:
+        return self.cause.remedies
+
+    def __repr__(self) -> str:
+        return f"Candidate({self.id!r}, {self.probability:.3f})"
 
 
 @dataclass(frozen=True)
@@ -27,12 +47,28 @@ class NextStep:
 
 @dataclass(frozen=True)
 class Diagnosis:
+    """Why it died: how it ended, the causes with their probabilities, and what was observed."""
+
     outcome: Outcome
     candidates: tuple[Candidate, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)
     next_step: NextStep | None = None
     observations: tuple[Observation, ...] = ()  # all of them, for reports; not in the JSON
     incomplete: str = ""  # what was not looked at, when the time for the answer was over
+    run: str | None = None  # the id of the recorded run; None for logs
+    headline_on_record: str = ""  # as it was said then, of a diagnosis that was read back
+
+    @property
+    def headline(self) -> str:
+        """The one sentence that stands first."""
+        from rerail.diagnosis.headline import headline
+
+        return self.headline_on_record or headline(self)
+
+    @property
+    def causes(self) -> tuple[Candidate, ...]:
+        """The most probable first; empty for a healthy run."""
+        return self.candidates
 
     @property
     def leading(self) -> Candidate | None:
@@ -50,6 +86,7 @@ class Diagnosis:
                 "summary": self.outcome.summary,
             },
             "causes": [_candidate(candidate) for candidate in self.candidates],
+            "headline": self.headline,
             "facts": self.facts,
         }
         if self.incomplete:
@@ -58,7 +95,28 @@ class Diagnosis:
             document["next"] = {"text": self.next_step.text}
             if self.next_step.command:
                 document["next"]["command"] = self.next_step.command
+        if self.run is not None:
+            document["run"] = self.run
         return document
+
+    def __str__(self) -> str:
+        return self.headline
+
+    def __repr__(self) -> str:
+        return f"Diagnosis({self.outcome.kind!r}, causes={list(self.causes)!r})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the headline, and the causes with their first reason."""
+        from html import escape
+
+        rows = "".join(
+            f"<tr><td>{100 * each.probability:.0f}%</td><td>{escape(each.id)}</td>"
+            f"<td>{escape(each.title)}</td>"
+            f"<td>{escape(each.speaks_for[0].text[:300]) if each.speaks_for else ''}</td></tr>"
+            for each in self.causes
+        )
+        table = f"<table>{rows}</table>" if rows else ""
+        return f"<p><b>{escape(self.headline)}</b></p>{table}"
 
 
 def _candidate(candidate: Candidate) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from rerail.lazy import door
 
 if TYPE_CHECKING:
     from rerail.recorder import surroundings
+    from rerail.recorder.apart import record_apart
     from rerail.recorder.run.launch import CommandNotStarted, find_program
     from rerail.recorder.run.record import record
     from rerail.recorder.run.recording import Recording, RunOptions
@@ -26,6 +27,7 @@ __all__ = [
     "find_program",
     "libraries",
     "record",
+    "record_apart",
     "surroundings",
 ]
 
@@ -39,6 +41,7 @@ __getattr__ = door(
         "find_program": "run.launch",
         "libraries": "vitals.libraries",
         "record": "run.record",
+        "record_apart": "apart",
         "surroundings": "surroundings",
     },
 )

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     )
     from rerail.store.sizes import folder_bytes
     from rerail.store.store import Listing, RunSummary, Store, fingerprint
+    from rerail.store.vitals_columns import process_columns, tree_columns
     from rerail.store.vitals_rows import read_rows
     from rerail.store.writer import RunWriter
 
@@ -68,6 +69,7 @@ __all__ = [
     "open_descriptor",
     "open_regular",
     "plausible",
+    "process_columns",
     "read_box",
     "read_crash",
     "read_head",
@@ -75,6 +77,7 @@ __all__ = [
     "read_regular",
     "read_rows",
     "taken_boxes",
+    "tree_columns",
 ]
 
 __getattr__ = door(
@@ -110,6 +113,7 @@ __getattr__ = door(
         "open_descriptor": "regular_files",
         "open_regular": "regular_files",
         "plausible": "plausible",
+        "process_columns": "vitals_columns",
         "read_box": "blackbox",
         "read_crash": "crashfile",
         "read_head": "blackbox",
@@ -117,5 +121,6 @@ __getattr__ = door(
         "read_regular": "regular_files",
         "read_rows": "vitals_rows",
         "taken_boxes": "blackbox",
+        "tree_columns": "vitals_columns",
     },
 )

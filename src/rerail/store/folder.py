@@ -99,6 +99,12 @@ class RunFolder:
         rows.sort(key=lambda row: row.t_seconds)
         return rows
 
+    def merged_vitals(self) -> list[VitalsRow]:
+        """The whole run, oldest first: thinned, and at 10 Hz from where those rows begin."""
+        recent = self.recent_vitals()
+        begin = recent[0].t_seconds if recent else float("inf")
+        return [*(row for row in self.vitals() if row.t_seconds < begin), *recent]
+
     def output(self) -> OutputReader:
         return OutputReader(self.path, was_cut_off=self._was_cut_off())
 

@@ -136,7 +136,7 @@ def read_material(folder: RunFolder, is_past: bool = False) -> RecordedRun:
         events=events,
         processes=_with_ranks(folder.processes(), boxes),
         boxes=boxes,
-        vitals=part("vitals", lambda: _merged_vitals(folder), []),
+        vitals=part("vitals", folder.merged_vitals, []),
         after=part("what was found after death", folder.after, AfterDeath()),
         missing=missing,
     )
@@ -157,9 +157,3 @@ def _with_ranks(processes: list[ProcessRecord], boxes: list[BlackBox]) -> list[P
     return [
         replace(p, rank=ranks[p.key]) if p.rank is None and p.key in ranks else p for p in processes
     ]
-
-
-def _merged_vitals(folder: RunFolder) -> list[VitalsRow]:
-    recent = folder.recent_vitals()
-    begin = recent[0].t_seconds if recent else float("inf")
-    return [*(row for row in folder.vitals() if row.t_seconds < begin), *recent]

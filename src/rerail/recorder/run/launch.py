@@ -18,18 +18,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rerail import bare
+from rerail.errors import RerailError
 
 # The program itself is at fault: without rerail it would not start either.
 _ABOUT_PROGRAM = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM}
 _ABOUT_PROGRAM |= {errno.ENOEXEC, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL, errno.ETXTBSY}
 
 
-class CommandNotStarted(Exception):
+class CommandNotStarted(RerailError):
     """The program is not there, or may not be run."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
-        self.message = message
         self.exit_code = exit_code
 
 

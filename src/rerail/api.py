@@ -1,0 +1,395 @@
+"""rerail from Python: what `import rerail` gives, and what the command line itself calls.
+
+In: paths, names of runs, commands. Out: `Run` and `Diagnosis` objects. Promises: what goes wrong
+and can be acted on is a RerailError with a plain message; nothing here prints, ends the process or
+needs the main thread. docs/python.md has an example of each.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO
+
+from rerail.diagnosis import Candidate, Diagnosis
+from rerail.errors import RerailError, UnreadableInput, UsageError
+from rerail.records import Outcome, RunInfo
+from rerail.store import RunFolder, RunSummary, Store, find_home
+
+if TYPE_CHECKING:
+    from rerail.catalogue import Cause
+
+__all__ = [
+    "Diagnosis",
+    "RerailError",
+    "Run",
+    "Runs",
+    "causes",
+    "explain",
+    "open_run",
+    "record",
+    "runs",
+]
+
+PathName = str | os.PathLike[str]
+
+
+class Run:
+    """A run on record. While it is live everything is read anew at each access."""
+
+    def __init__(self, folder: PathName, store: Store, summary: RunSummary | None = None) -> None:
+        """Runs are made by `rerail.runs`, `rerail.open_run` and `rerail.record`."""
+        self._folder = RunFolder(Path(folder))
+        self._store = store
+        self._summary = summary
+        self._ended: RunInfo | None = None
+        self._diagnosis: Diagnosis | None = None
+
+    @property
+    def id(self) -> str:
+        return self._folder.id
+
+    @property
+    def folder(self) -> Path:
+        """Where the record is; docs/run-folder.md says what is in it."""
+        return self._folder.path
+
+    @property
+    def info(self) -> RunInfo:
+        """All that `run.json` holds."""
+        if self._ended is not None:
+            return self._ended
+        info = self._summary.info if self._summary else self._folder.info()
+        if info.state == "running":
+            info = self._folder.info()
+        else:
+            self._ended = info
+        return info
+
+    @property
+    def label(self) -> str | None:
+        label = self.info.settings.get("label")
+        return None if label is None else str(label)
+
+    @property
+    def command(self) -> list[str]:
+        """As it was typed, with secrets masked."""
+        return list(self.info.command)
+
+    @property
+    def state(self) -> Literal["running", "ended", "lost"]:
+        """Lost: the recorder itself was killed."""
+        return self.info.state
+
+    @property
+    def started_unix(self) -> float:
+        return self.info.started_unix
+
+    @property
+    def elapsed_seconds(self) -> float | None:
+        return self.info.elapsed_seconds
+
+    @property
+    def outcome(self) -> Outcome:
+        """How it ended; `unknown` while it is running."""
+        return self.info.outcome or self.diagnosis.outcome
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it is over and did not end well."""
+        info = self.info
+        if info.state == "ended":
+            return info.outcome is None or info.outcome.kind != "ok"
+        return info.state == "lost"
+
+    @property
+    def diagnosis(self) -> Diagnosis:
+        """The answer on record, or a new one where there is none; `explain` makes a new one."""
+        if self._diagnosis is not None:
+            return self._diagnosis
+        from rerail.diagnosis import diagnosis_on_record
+
+        kept = diagnosis_on_record(self._folder) if self.state != "running" else None
+        if kept is None:
+            return self.explain()
+        self._diagnosis = kept
+        return kept
+
+    @property
+    def headline(self) -> str:
+        """The one sentence that stands first."""
+        return self.diagnosis.headline
+
+    @property
+    def causes(self) -> tuple[Candidate, ...]:
+        """The most probable first; empty for a healthy run."""
+        return self.diagnosis.causes
+
+    @property
+    def leading_cause(self) -> str | None:
+        """The id of the first cause on record; None if there is none, or nobody has asked yet."""
+        return self._leading_on_record()[0]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What was observed, by name; what was not is left out."""
+        return self.diagnosis.facts
+
+    def explain(self) -> Diagnosis:
+        """Why it ended, from the evidence; kept in the run's folder if the run is over."""
+        from rerail.diagnosis import explain_run
+
+        is_over = self.state != "running"
+        history = self._store.history(self._folder.info())
+        diagnosis = explain_run(self._folder, history, keeps=True)
+        if is_over:
+            self._diagnosis = diagnosis
+            self._summary = None  # its cause may be another one now
+        return diagnosis
+
+    def output(
+        self, last: int | None = None, *, stream: Literal["stdout", "stderr"] | None = None
+    ) -> str:
+        """What the command printed, or the last so many lines of it, or one stream of it.
+
+        What is not UTF-8 is replaced. Of huge output the first 64 MiB and the end are kept.
+        """
+        reader = self._folder.output()
+        if stream is None and last is None:
+            return reader.read(0, reader.size_bytes).decode("utf-8", "replace")
+        if stream is None:
+            lines = reader.tail(last or 0)
+        else:
+            lines = list(reader.lines_of_stream(stream))
+            lines = lines if last is None else lines[max(0, len(lines) - last) :]
+        text = b"".join(line.text + b"\n" * line.is_whole for line in lines)
+        return text.decode("utf-8", "replace")
+
+    def vitals(self, *, with_extremes: bool = False) -> dict[str, list[float]]:
+        """The tree and the machine over time: columns, one row per sample, one number per cell.
+
+        `pandas.DataFrame(run.vitals())` is a table. Sums over the tree have plain names
+        (`rss_bytes`), quantities of the machine begin with `machine_`; NaN was not observed. With
+        extremes there is a `_min` and a `_max` beside each: an older sample stands for a second.
+        """
+        from rerail.store import tree_columns
+
+        return tree_columns(self._folder.merged_vitals(), with_extremes=with_extremes)
+
+    def process_vitals(self) -> dict[str, list[Any]]:
+        """The same per process, in long form: one row per sample and process."""
+        from rerail.store import process_columns
+
+        return process_columns(self._folder.merged_vitals(), self._folder.processes())
+
+    def to_json(self) -> dict[str, Any]:
+        """The row of `rerail runs --json`; the cause is the one on record."""
+        info = self.info
+        cause, probability = self._leading_on_record()
+        return {
+            "id": self.id,
+            "folder": str(self.folder),
+            "label": info.settings.get("label"),
+            "command": info.command,
+            "cwd": info.cwd,
+            "started_unix": info.started_unix,
+            "elapsed_seconds": info.elapsed_seconds,
+            "state": info.state,
+            "outcome": info.outcome,
+            "cause": cause,
+            "probability": probability,
+            "size_bytes": self.size_bytes,
+        }
+
+    def _leading_on_record(self) -> tuple[str | None, float | None]:
+        if self._summary is not None:
+            return self._summary.leading_cause, self._summary.leading_probability
+        from rerail.diagnosis import diagnosis_on_record
+
+        kept = self._diagnosis or diagnosis_on_record(self._folder)
+        if kept is None or kept.leading is None:
+            return None, None
+        return kept.leading.id, kept.leading.probability
+
+    @property
+    def size_bytes(self) -> int:
+        """What the record takes on the disk."""
+        from rerail.store import folder_bytes
+
+        return self._summary.size_bytes if self._summary else folder_bytes(self.folder)
+
+    def __repr__(self) -> str:
+        return f"<rerail.Run {self.id}: {self.state}>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        words = escape(" ".join(self.command)[:200])
+        head = f"<p>{escape(self.id)}, {self.state}: <code>{words}</code></p>"
+        return head if self.state == "running" else head + self.diagnosis._repr_html_()
+
+
+class Runs(list[Run]):
+    """Runs, newest first, with what could not be listed."""
+
+    def __init__(
+        self,
+        found: Iterable[Run] = (),
+        *,
+        home: Path,
+        unreadable: Sequence[tuple[str, str]] = (),
+        index_problem: str | None = None,
+    ) -> None:
+        super().__init__(found)
+        self.home = home
+        self.unreadable = list(unreadable)  # folders, each with the reason
+        self.index_problem = index_problem
+
+
+def explain(
+    what: PathName | Run | BinaryIO | TextIO | Iterable[PathName] = "last",
+    *,
+    home: PathName | None = None,
+) -> Diagnosis:
+    """Why it died.
+
+    `what` is a log file, several files or a folder of them (ranks of one job), an open file, or a
+    recorded run: a `Run`, an id or the beginning of one, a run folder, a label, or `last`.
+    """
+    if isinstance(what, Run):
+        return what.explain()
+    if hasattr(what, "read"):
+        return _explain_stream(what)
+    names = [what] if isinstance(what, (str, os.PathLike)) else list(what)
+    if not names:
+        raise UsageError("there is nothing to explain", "Name a log file or a run.")
+    paths = [Path(name) for name in names]
+    if all(_is_log(path) or _is_log_folder(path) for path in paths):
+        return _explain_files(paths)
+    if len(paths) > 1:
+        missing = next(path for path in paths if not _is_log(path))
+        raise UsageError(
+            f"{missing} is not a file; several names must all be log files of one job.",
+            "Name one run, or only files.",
+        )
+    return open_run(names[0], home=home).explain()
+
+
+def runs(home: PathName | None = None) -> Runs:
+    """The runs on record, newest first.
+
+    They are read from `home`, else RERAIL_HOME, else the nearest `.rerail` here or above.
+    """
+    store = _store_to_read(home)
+    listing = store.listing()
+    return Runs(
+        (Run(summary.path, store, summary) for summary in listing.summaries),
+        home=store.home,
+        unreadable=listing.unreadable,
+        index_problem=listing.index_problem,
+    )
+
+
+def open_run(name: PathName = "last", *, home: PathName | None = None) -> Run:
+    """One run: by id or the beginning of one, folder, label, or `last`. UnknownRun if none is."""
+    store = _store_to_read(home)
+    return Run(store.resolve(os.fspath(name)).path, store)
+
+
+def record(
+    command: Sequence[PathName],
+    *,
+    label: str | None = None,
+    home: PathName | None = None,
+    cwd: PathName | None = None,
+    env: Mapping[str, str] | None = None,
+    stall_seconds: float | None = None,
+    on_stall: str = "report",
+    use_agent: bool = True,
+) -> Run:
+    """Run a command under the flight recorder, and give its record when it has ended.
+
+    It is recorded by a process of its own (`rerail run`), so this may be called from any thread,
+    in a notebook, and in a program that has threads and children. The command gets the descriptors
+    0, 1 and 2 of this process, and `cwd` and `env` as subprocess.run would give them. That it fails
+    is no exception: see `run.outcome`. Ctrl-C ends the command, then raises KeyboardInterrupt here.
+
+    `stall_seconds` without progress is a hang (default: from the run's own pace), and `on_stall` is
+    `report`, `kill` or a shell command. Without `use_agent` nothing is put into its processes.
+    CommandNotStarted if there is no such program; NotRecorded if it ran and left no record.
+    """
+    from rerail.recorder import find_program, record_apart
+
+    if isinstance(command, (str, bytes)) or not command:
+        raise UsageError("the command is not a list of words", "Give it as ['python', 'train.py'].")
+    if stall_seconds is not None and not stall_seconds > 0:
+        raise UsageError(f"stall_seconds is {stall_seconds}", "Give it a number above 0.")
+    if not on_stall.strip():
+        raise UsageError("on_stall is empty", "Give it report, kill, or a command to run.")
+    words = [os.fspath(word) for word in command]
+    is_relative = cwd is not None and os.sep in words[0]
+    find_program(str(Path(cwd or "", words[0])) if is_relative else words[0], env or os.environ)
+    options = ["--quiet", "--no-explain", f"--on-stall={on_stall}"]
+    if home is not None:
+        options.append(f"--home={find_home(home)}")
+    if label is not None:
+        options.append(f"--label={label}")
+    if stall_seconds is not None:
+        options.append(f"--stall={stall_seconds}")
+    if not use_agent:
+        options.append("--no-agent")
+    folder = record_apart(words, options, cwd, env)
+    return Run(folder, Store(folder.parent.parent))
+
+
+def causes() -> list[Cause]:
+    """Every cause that rerail knows, with its mechanism, signatures, experiments and remedies."""
+    from rerail.catalogue import load_catalogue
+
+    return list(load_catalogue())
+
+
+def _store_to_read(home: PathName | None) -> Store:
+    return Store(find_home(home, for_reading=True))
+
+
+def _explain_stream(stream: Any) -> Diagnosis:
+    import io
+
+    from rerail.diagnosis import explain_stream
+
+    name = getattr(stream, "name", None)
+    if isinstance(stream, io.StringIO):
+        stream = io.BytesIO(stream.read().encode("utf-8", "replace"))
+    return explain_stream(
+        getattr(stream, "buffer", stream), name if isinstance(name, str) else "a stream"
+    )
+
+
+def _explain_files(paths: Sequence[Path]) -> Diagnosis:
+    from rerail.diagnosis import explain_logs
+
+    files: list[Path] = []
+    for path in paths:
+        files += sorted(p for p in path.iterdir() if p.is_file()) if path.is_dir() else [path]
+    if not files:
+        raise UnreadableInput(f"{paths[0]} holds no files.", "Name a log file or a run.")
+    return explain_logs(files)
+
+
+def _is_log(path: Path) -> bool:
+    """A file, or a pipe that the user named: `rerail explain <(kubectl logs pod)`."""
+    try:
+        return path.is_file() or path.is_fifo()
+    except (OSError, ValueError):
+        return False  # too long for a name, or a zero byte in it
+
+
+def _is_log_folder(path: Path) -> bool:
+    """A folder of logs; a recorded run and a store of runs are something else."""
+    try:
+        is_run = (path / "run.json").exists() or (path / "run.json").is_symlink()
+        return path.is_dir() and not is_run and not (path / "runs").is_dir()
+    except (OSError, ValueError):
+        return False
