@@ -8,7 +8,7 @@ from rerail.lazy import door
 
 if TYPE_CHECKING:
     from rerail.catalogue.literals import spaced
-    from rerail.catalogue.loader import load_catalogue
+    from rerail.catalogue.loader import load_catalogue, write_new_cause
     from rerail.catalogue.model import (
         SAFETY_ORDER,
         Catalogue,
@@ -23,18 +23,19 @@ if TYPE_CHECKING:
     from rerail.catalogue.schema import FAMILIES
 
 __all__ = [
+    "FAMILIES",
+    "SAFETY_ORDER",
     "Catalogue",
     "Cause",
     "Experiment",
-    "FAMILIES",
     "HazardKnob",
     "Policy",
     "Remedy",
-    "SAFETY_ORDER",
     "Sign",
     "Signature",
     "load_catalogue",
     "spaced",
+    "write_new_cause",
 ]
 
 __getattr__ = door(
@@ -52,5 +53,6 @@ __getattr__ = door(
         "Signature": "model",
         "load_catalogue": "loader",
         "spaced": "literals",
+        "write_new_cause": "loader",
     },
 )

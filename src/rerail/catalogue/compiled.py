@@ -53,12 +53,15 @@ def _read(path: Path) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         found = os.fstat(descriptor)
-        trusted = (Path(__file__).stat().st_uid, os.geteuid())
-        if not stat.S_ISREG(found.st_mode) or found.st_uid not in trusted:
+        if not stat.S_ISREG(found.st_mode) or found.st_uid not in _trusted_owners():
             raise OSError(f"{path} is not a file of ours")
         if found.st_size > _MOST_BYTES:
             raise OSError(f"{path} is larger than {_MOST_BYTES} bytes")
         return file.read(_MOST_BYTES)
+
+
+def _trusted_owners() -> set[int]:
+    return {Path(__file__).stat().st_uid, os.geteuid()}
 
 
 def keep_compiled(path: Path, text: str) -> None:

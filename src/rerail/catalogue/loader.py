@@ -14,8 +14,8 @@ from rerail.catalogue.compiled import NAME, digest, document_of, keep_compiled, 
 from rerail.catalogue.literals import required_literals, spaced
 from rerail.catalogue.model import Catalogue
 from rerail.catalogue.schema import FAMILIES, cause_from, complaints
-from rerail.catalogue.template import unfilled_lines
-from rerail.errors import FaultyCause
+from rerail.catalogue.template import new_cause, unfilled_lines
+from rerail.errors import FaultyCause, UsageError
 
 CAUSES = Path(__file__).parent / "causes"
 COMPILED = Path(__file__).parent / NAME
@@ -39,12 +39,29 @@ def cause_files() -> list[Path]:
     return sorted(CAUSES.glob("*/*.toml"))
 
 
+def write_new_cause(cause_id: str, family: str, title: str) -> Path:
+    """Start the file of a cause: a template that is refused until it is filled in."""
+    text = new_cause(cause_id, family, title)
+    if any(path.stem == cause_id for path in cause_files()):
+        raise UsageError(f"{cause_id} is there already; an id is never used twice")
+    path = CAUSES / family / f"{cause_id}.toml"
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {path}: {error.strerror}",
+            "Causes are added in a source tree of rerail that is installed with pip install -e.",
+        ) from None
+    return path
+
+
 def read_table(path: Path) -> dict[str, Any]:
     """The table of one file; raises FaultyCause with everything that is wrong with it."""
     text = path.read_text(encoding="utf-8")
     name = f"{path.parent.name}/{path.name}"
     if unfilled := unfilled_lines(text):
-        raise FaultyCause(f"{name} is to be filled in: {'; '.join(unfilled)}")
+        raise FaultyCause(f"{name} is to be filled in:", "\n".join(unfilled))
     try:
         table = _parsed(text)
     except ValueError as error:

@@ -87,6 +87,6 @@ def unfilled_lines(text: str) -> list[str]:
     for number, line in enumerate(text.split("\n"), 1):
         key = named[1] if (named := _KEY.match(line)) else key
         if _MARK in line:
-            where = "" if line.startswith("#") else f"{key}: "
-            found.append(f"line {number}: {where}{line.strip().strip(chr(34) + '#,')}".rstrip())
+            what = line.partition(_MARK)[2].strip(" \"',]")
+            found.append(f"line {number}: {'comment' if line.startswith('#') else key}: {what}")
     return found
