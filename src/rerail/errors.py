@@ -28,6 +28,10 @@ class UnreadableInput(RerailError):
     """A file, folder or stream that was named cannot be read as what it should be."""
 
 
+class FaultyCause(RerailError):
+    """A file of the catalogue is not complete; the message names every line that is to blame."""
+
+
 class UnknownRun(RerailError):
     """No recorded run answers to this name, or more than one does."""
 

@@ -11,7 +11,7 @@ from rerail.catalogue import load_catalogue
 from rerail.diagnosis.result import Candidate
 from rerail.investigation.session.failure import Failure
 from rerail.remedies.restart.death import Death, StepClock
-from rerail.remedies.restart.judgement import Attempt, why_stop
+from rerail.remedies.restart.judgement import Attempt, why_not_anew, why_stop
 
 
 def death(cause: str = "native-segfault", probability: float = 0.9, **fields: object) -> Death:
@@ -51,7 +51,7 @@ def test_the_same_step_twice_is_enough() -> None:
 def test_another_step_or_another_cause_is_something_else() -> None:
     first = attempt(1, death(counted_steps=40))
     assert stops(first, attempt(2, death(counted_steps=90))) is None
-    assert stops(first, attempt(2, death("disk-full", counted_steps=40))) is None
+    assert stops(first, attempt(2, death("loader-hang", counted_steps=40))) is None
 
 
 def test_steps_after_a_checkpoint_are_reckoned_from_the_beginning() -> None:
@@ -101,6 +101,22 @@ def test_seconds_tell_where_there_are_no_steps() -> None:
 def test_the_programs_own_errors_come_back(cause: str) -> None:
     assert "every time" in str(stops(attempt(1, death(cause))))
     assert stops(attempt(1, death(cause, probability=0.6))) is None
+
+
+def test_what_needs_something_changed_is_given_up_without_it() -> None:
+    full = attempt(1, death("disk-full"))
+    assert "no remedy" in str(stops(full))
+    assert stops(full, new_remedy=True) is None
+
+
+@pytest.mark.parametrize("cause", ["gpu-oom", "host-memory-leak", "loss-not-finite"])
+def test_what_a_checkpoint_may_get_past_is_not_begun_anew(cause: str) -> None:
+    last = attempt(1, death(cause))
+    assert stops(last) is None
+    assert cause in str(why_not_anew(last, has_new_remedy=False))
+    assert why_not_anew(last, has_new_remedy=True) is None
+    assert why_not_anew(attempt(1, death(cause, probability=0.6)), has_new_remedy=False) is None
+    assert why_not_anew(attempt(1, death("native-segfault")), has_new_remedy=False) is None
 
 
 def test_three_recorded_deaths_at_one_step_need_no_fourth() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from rerail.catalogue import load_catalogue
 from rerail.changes.profile import Profile
 from rerail.diagnosis.result import Candidate
-from rerail.study.retrying import NEEDS_REMEDY, OF_CHANCE, Decision, Ended, Setting, decide
+from rerail.study.retrying import Decision, Ended, Setting, decide
 
 CATALOGUE = load_catalogue()
 LOADER = Profile(is_recorded=True, has_boxes=True, loaders=(4,), uses_torch=True)
@@ -18,8 +18,15 @@ def ended(cause: str | None, probability: float = 0.95, **fields: object) -> End
     return replace(Ended("signal", "SIGSEGV", found), **fields)  # type: ignore[arg-type]
 
 
-def decision(what: Ended, tried: int = 0, changes: tuple[str, ...] = (), **limits: int) -> Decision:
-    setting = Setting(changes, ["python", "t.py"], {}, LOADER)
+def decision(
+    what: Ended,
+    tried: int = 0,
+    changes: tuple[str, ...] = (),
+    *,
+    resumes: bool = False,
+    **limits: int,
+) -> Decision:
+    setting = Setting(changes, ["python", "t.py"], {}, LOADER, resumes=resumes)
     return decide(what, tried, limits, setting, Candidate(CATALOGUE["worker-crashed"], 1.0))
 
 
@@ -84,6 +91,22 @@ def test_examples_in_the_catalogue_are_not_taken_for_remedies() -> None:
     assert not any("eth0" in change for change in found.changes)
 
 
-def test_every_named_cause_is_in_the_catalogue() -> None:
-    assert {cause for cause in OF_CHANCE | NEEDS_REMEDY if cause not in CATALOGUE} == set()
-    assert set() == OF_CHANCE & NEEDS_REMEDY
+def test_what_a_checkpoint_may_get_past_is_tried_again_from_one_only() -> None:
+    for cause in ("gpu-oom", "host-memory-leak", "loss-not-finite", "python-exception"):
+        dead = ended(cause, kind="exit", signal=None)
+        assert not decision(dead).retries, cause
+        assert decision(dead, resumes=True).retries, cause
+    for cause in ("disk-full", "data-corrupt", "shape-mismatch"):
+        dead = ended(cause, kind="exit", signal=None)
+        assert not decision(dead, resumes=True).retries, cause
+
+
+def test_memory_is_first_answered_by_its_remedy_and_then_by_its_checkpoint() -> None:
+    killed = ended("host-oom", signal="SIGKILL", is_recorded=True)
+    assert decision(killed, resumes=True).changes == ("dataloader-workers=0",)
+    again = decision(killed, tried=1, changes=("dataloader-workers=0",), resumes=True)
+    assert again.retries and "from its checkpoint" in again.why
+
+
+def test_doing_without_workers_is_no_remedy_for_what_is_certain() -> None:
+    assert not decision(ended("shape-mismatch", in_worker=True), tried=1).retries

@@ -8,12 +8,14 @@ from rerail.lazy import door
 
 if TYPE_CHECKING:
     from rerail.catalogue.literals import spaced
-    from rerail.catalogue.loader import load_catalogue
+    from rerail.catalogue.loader import load_catalogue, write_new_cause
     from rerail.catalogue.model import (
         SAFETY_ORDER,
         Catalogue,
         Cause,
         Experiment,
+        HazardKnob,
+        Policy,
         Remedy,
         Sign,
         Signature,
@@ -26,11 +28,14 @@ __all__ = [
     "Catalogue",
     "Cause",
     "Experiment",
+    "HazardKnob",
+    "Policy",
     "Remedy",
     "Sign",
     "Signature",
     "load_catalogue",
     "spaced",
+    "write_new_cause",
 ]
 
 __getattr__ = door(
@@ -40,11 +45,14 @@ __getattr__ = door(
         "Cause": "model",
         "Experiment": "model",
         "FAMILIES": "schema",
+        "HazardKnob": "model",
+        "Policy": "model",
         "Remedy": "model",
         "SAFETY_ORDER": "model",
         "Sign": "model",
         "Signature": "model",
         "load_catalogue": "loader",
         "spaced": "literals",
+        "write_new_cause": "loader",
     },
 )

@@ -8,8 +8,11 @@ seen when this cause killed the run as when something else did. Roughly: 6 says 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
+Retry = Literal["unchanged", "from-checkpoint", "with-remedy"]
+HazardKnob = Literal["workers", "threads"]
 Safety = Literal["safe", "changes-results", "hides-it"]
 Where = Literal["line", "exception", "frame", "last-frame", "tail"]
 
@@ -74,6 +77,46 @@ class Remedy:
     safety: Safety
     change: tuple[str, ...] = ()
     note: str = ""  # what it does not do
+    by_hand: str = ""  # why a person has to decide on it, although it is safe
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What rerail does about a cause without asking anybody.
+
+    `retry`: may another attempt help, and after what? `unchanged`: it may go well as it was.
+    `from-checkpoint`: a new process that goes on from a checkpoint may come further; begun anew it
+    would end the same way. `with-remedy`: only with something changed. A safe remedy that rerail
+    can apply by itself always makes another attempt worthwhile.
+    `is_certain`: nothing of chance is in it, so the unchanged program dies of it at one place.
+    `is_from_outside`: somebody ended the run, and would be annoyed to find it running again.
+    `is_echo`: its message may only report that somebody else failed.
+    `is_refusal`: the program says itself that it does not take what it was given.
+    `is_of_checkpoint`: the checkpoint is at fault, so an older one is something else to try.
+    `spoils_checkpoints`: a checkpoint that was written after it began is of no use.
+    `is_dead_worker`: what is known of a DataLoader worker that died, whatever it died of.
+    `is_told_by_exception`: two failures of it are the same only if the exception is.
+    `same_damage_as`: causes that the same damage shows as, by chance.
+    `raised_by`: more of these makes the failure come sooner.
+    """
+
+    retry: Retry
+    is_certain: bool = False
+    is_from_outside: bool = False
+    is_echo: bool = False
+    is_refusal: bool = False
+    is_of_checkpoint: bool = False
+    spoils_checkpoints: bool = False
+    is_dead_worker: bool = False
+    is_told_by_exception: bool = False
+    same_damage_as: tuple[str, ...] = ()
+    raised_by: tuple[HazardKnob, ...] = ()
+
+    def may_go_well_unchanged(self, *, resumes: bool | None) -> bool:
+        """`resumes`: whether it goes on from a checkpoint; None where nobody knows."""
+        return self.retry == "unchanged" or (
+            self.retry == "from-checkpoint" and resumes is not False
+        )
 
 
 @dataclass(frozen=True)
@@ -83,6 +126,7 @@ class Cause:
     family: str
     what_happened: str
     mechanism: str
+    policy: Policy
     prior: float = 0.0
     is_residual: bool = False  # said only when nothing more specific explains the ending
     outranks: tuple[str, ...] = ()
@@ -110,3 +154,21 @@ class Catalogue:
 
     def __contains__(self, cause_id: object) -> bool:
         return cause_id in self.causes
+
+    def policy_of(self, cause_id: str | None) -> Policy:
+        """Of an id that is not (or no longer) in the catalogue: nothing is known."""
+        cause = self.causes.get(cause_id or "")
+        return cause.policy if cause is not None else _UNKNOWN
+
+    @cached_property
+    def echoes(self) -> frozenset[str]:
+        """Ids of the causes whose messages may only report somebody else's failure."""
+        return frozenset(cause.id for cause in self if cause.policy.is_echo)
+
+    @property
+    def dead_worker(self) -> Cause:
+        """The cause that a dead DataLoader worker has at least."""
+        return next(cause for cause in self.causes.values() if cause.policy.is_dead_worker)
+
+
+_UNKNOWN = Policy(retry="unchanged")

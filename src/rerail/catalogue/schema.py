@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from typing import Any, get_args
 
 from rerail.catalogue.literals import spaced
@@ -14,7 +15,10 @@ from rerail.catalogue.model import (
     SAFETY_ORDER,
     Cause,
     Experiment,
+    HazardKnob,
+    Policy,
     Remedy,
+    Retry,
     Sign,
     Signature,
     Where,
@@ -42,6 +46,7 @@ _TOP: dict[str, type | tuple[type, ...]] = {
     "prior": (int, float),
     "is_residual": bool,
     "outranks": list,
+    "policy": dict,
     "signature": list,
     "sign": list,
     "experiment": list,
@@ -50,14 +55,18 @@ _TOP: dict[str, type | tuple[type, ...]] = {
     "near_misses": list,
     "references": list,
 }
-_REQUIRED = ("id", "title", "family", "what_happened", "mechanism", "remedy", "matches")
+_REQUIRED = (
+    *("id", "title", "family", "what_happened", "mechanism", "policy", "remedy", "matches"),
+)
 _SIGNATURE = {
     *("name", "pattern", "weight", "where", "group", "unless", "unless_through", "but_not"),
     *("same", "differ", "even_if_resumed", "facts"),
 }
 _SIGN = {"name", "observation", "weight", "when", "group", "even_if_resumed"}
 _EXPERIMENT = {"change", "expect"}
-_REMEDY = {"id", "title", "safety", "change", "note"}
+_REMEDY = {"id", "title", "safety", "change", "note", "by_hand"}
+_POLICY = {each.name for each in fields(Policy)}
+_POLICY_LISTS = {"same_damage_as", "raised_by"}
 _COMPARISON = re.compile(r"(>=|<=|>|<|!=|~)\s*(.+)")
 
 
@@ -82,7 +91,7 @@ def complaints(table: dict[str, Any], name: str) -> list[str]:
         found += _keys(f"sign[{at}]", sign, _SIGN, {"name", "observation", "weight"})
     for at, experiment in enumerate(table.get("experiment", [])):
         found += _keys(f"experiment[{at}]", experiment, _EXPERIMENT, _EXPERIMENT)
-    return found + _remedy_complaints(table["remedy"])
+    return found + _policy_complaints(table["policy"]) + _remedy_complaints(table["remedy"])
 
 
 def _keys(where: str, entry: dict[str, Any], known: set[str], required: set[str]) -> list[str]:
@@ -110,6 +119,25 @@ def _signature_complaints(signatures: list[dict[str, Any]]) -> list[str]:
     return found
 
 
+def _policy_complaints(policy: dict[str, Any]) -> list[str]:
+    found = _keys("policy", policy, _POLICY, {"retry"})
+    retry = policy.get("retry", "unchanged")
+    if retry not in get_args(Retry):
+        found.append(f"policy: retry = {retry!r} is not one of {', '.join(get_args(Retry))}")
+    for key, value in policy.items():
+        if key in _POLICY_LISTS:
+            if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+                found.append(f"policy: {key} is not a list of words")
+            elif key == "raised_by" and (unknown := set(value) - set(get_args(HazardKnob))):
+                known = ", ".join(get_args(HazardKnob))
+                found.append(f"policy: raised_by {', '.join(sorted(unknown))}: there is {known}")
+        elif key in _POLICY - {"retry"} and not isinstance(value, bool):
+            found.append(f"policy: {key} is neither true nor false")
+    if policy.get("is_certain") and retry != "with-remedy":
+        found.append("policy: what is certain to come back is retried with-remedy only")
+    return found
+
+
 def _remedy_complaints(remedies: list[dict[str, Any]]) -> list[str]:
     found = []
     order = []
@@ -131,6 +159,7 @@ def cause_from(table: dict[str, Any]) -> Cause:
         family=table["family"],
         what_happened=table["what_happened"].strip(),
         mechanism=table["mechanism"].strip(),
+        policy=Policy(**{key: _frozen(value) for key, value in table["policy"].items()}),
         prior=float(table.get("prior", 0.0)),
         is_residual=table.get("is_residual", False),
         outranks=tuple(table.get("outranks", ())),
@@ -150,6 +179,7 @@ def cause_from(table: dict[str, Any]) -> Cause:
                 entry["safety"],
                 tuple(entry.get("change", ())),
                 entry.get("note", ""),
+                entry.get("by_hand", ""),
             )
             for entry in table["remedy"]
         ),

@@ -19,9 +19,20 @@ if TYPE_CHECKING:
 
 @click.command(name="causes", epilog="Example: rerail causes openmp-duplicate-runtime")
 @click.argument("cause_id", required=False, metavar="[ID]")
+@click.option(
+    "--new",
+    type=(str, str, str),
+    metavar="ID FAMILY TITLE",
+    help="Start the file of a new cause, in a source tree of rerail.",
+)
 @json_option
-def command(cause_id: str | None, as_json: bool) -> None:
+def command(cause_id: str | None, new: tuple[str, str, str] | None, as_json: bool) -> None:
     """List the causes that rerail knows, or show one of them."""
+    if new is not None:
+        if cause_id is not None or as_json:
+            raise UsageError("--new goes with neither a cause nor --json")
+        _start(*new)
+        return
     catalogue = {cause.id: cause for cause in api.causes()}
     if cause_id is None:
         if as_json:
@@ -37,6 +48,17 @@ def command(cause_id: str | None, as_json: bool) -> None:
         from rerail.report.cause_page import render
 
         click.echo(render(catalogue[cause_id]))
+
+
+def _start(cause_id: str, family: str, title: str) -> None:
+    from rerail.catalogue import write_new_cause
+
+    path = write_new_cause(cause_id, family, title)
+    click.echo(f"Fill in {path}")
+    click.echo(
+        "Until then the catalogue is refused; `rerail causes` names the lines that are left."
+    )
+    click.echo("Then: scripts/write-cause-pages, and pytest tests/catalogue")
 
 
 def _print_list(catalogue: Sequence[Cause]) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from rerail.catalogue import Cause, Remedy, load_catalogue
+from rerail.catalogue import Cause, Policy, Remedy, load_catalogue
 from rerail.diagnosis.result import SCHEMA, Candidate, Diagnosis, NextStep
 from rerail.records import Observation, Outcome
 from rerail.store import DecodeError
@@ -47,13 +47,18 @@ def _diagnosis(document: dict[str, Any]) -> Diagnosis:
 def _candidate(value: dict[str, Any]) -> Candidate:
     catalogue = load_catalogue()
     cause_id, title = str(value["id"]), str(value["title"])
-    known = catalogue[cause_id] if cause_id in catalogue else Cause(cause_id, title, "", "", "")
+    known = catalogue[cause_id] if cause_id in catalogue else _stranger(cause_id, title)
     return Candidate(
         replace(known, title=title, remedies=tuple(_remedy(each) for each in value["remedies"])),
         float(value["probability"]),
         tuple(_observation(each) for each in value["for"]),
         tuple(_observation(each) for each in value["against"]),
     )
+
+
+def _stranger(cause_id: str, title: str) -> Cause:
+    """A cause that another rerail knows: nothing is done about it without asking."""
+    return Cause(cause_id, title, "", "", "", policy=Policy(retry="with-remedy"))
 
 
 def _remedy(value: dict[str, Any]) -> Remedy:

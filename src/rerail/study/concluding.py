@@ -19,7 +19,7 @@ from rerail.study import artifacts, leftovers, workspace
 from rerail.study.ending import Verdict
 from rerail.study.journal import StudyNotWritable
 from rerail.study.metrics import read_metrics
-from rerail.study.retrying import Decision, Setting, decide
+from rerail.study.retrying import Decision, Ended, Setting, decide
 from rerail.study.session import Session
 from rerail.study.state import CellState
 
@@ -161,9 +161,18 @@ def _decide(
         state.cell.command,
         {**session.environ, **state.cell.environment},
         Profile() if folder is None or verdict.ended.is_lost else read_profile(folder),
+        resumes=_has_checkpoint(session, state, verdict.ended),
     )
-    worker = session.examiner.candidate("worker-crashed") if verdict.ended.in_worker else None
+    worker = session.examiner.dead_worker() if verdict.ended.in_worker else None
     return decide(verdict.ended, tried, session.study.limits.retries, setting, worker)
+
+
+def _has_checkpoint(session: Session, state: CellState, ended: Ended) -> bool:
+    """Looked for only where it matters: reading a large checkpoint takes a while."""
+    policy = ended.sure_policy
+    if policy is None or policy.retry != "from-checkpoint":
+        return False
+    return workspace.has_checkpoint(session.study, state.cell)
 
 
 def _in_one_line(complaints: Sequence[str]) -> str:

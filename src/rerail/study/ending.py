@@ -57,9 +57,9 @@ class Examiner:
             self._diagnostician = Diagnostician()
         return self._diagnostician
 
-    def candidate(self, cause_id: str) -> Candidate:
-        """A cause of the catalogue, taken for certain."""
-        return Candidate(self.diagnostician.catalogue[cause_id], 1.0)
+    def dead_worker(self) -> Candidate:
+        """What the catalogue knows of a DataLoader worker that died, taken for certain."""
+        return Candidate(self.diagnostician.catalogue.dead_worker, 1.0)
 
     def examine(self, folder: RunFolder, *, incomplete: str = "") -> Verdict:
         """`incomplete`: it ended well, but this is missing of what it had to leave."""

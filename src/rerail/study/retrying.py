@@ -3,9 +3,10 @@
 In: how the attempt ended with its leading cause, what was tried before, and the limits of the
 study. Out: a `Decision` with its reason, for the table.
 
-Only a cause that can be gone the next time is tried again: one of chance (a crash in native code, a
-network, a kill from outside), or one for which the catalogue has a `safe` remedy that rerail can
-apply by itself. A wrong shape or a missing file would fail the same way for ever.
+Only a cause that can be gone the next time is tried again, as the `retry` of its file says: one of
+chance (a crash in native code, a network, a kill from outside), one that an attempt from a
+checkpoint may get past, or one for which the catalogue has a `safe` remedy that rerail can apply by
+itself. A wrong shape or a missing file would fail the same way for ever.
 """
 
 from __future__ import annotations
@@ -13,27 +14,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from rerail.catalogue import Policy
 from rerail.changes import Profile
 from rerail.diagnosis import Candidate
 from rerail.remedies import Applied, prescribe
 
 DEFAULT_RETRIES = 2
 
-# What may go well the next time, with nothing changed.
-OF_CHANCE = {
-    *("native-segfault", "heap-corruption", "worker-crashed", "loader-hang"),
-    *("import-order-conflict", "network-unavailable", "port-in-use", "rendezvous-failed"),
-    *("nccl-network-failed", "collective-timeout", "peer-died", "gpu-hardware-fault"),
-    *("cuda-library-failed", "scheduler-stopped", "terminal-closed", "user-interrupt"),
-    "checkpoint-corrupt",  # the damaged one is set aside: it goes on from an older one, or anew
-}
-# Only with a remedy: as it was, it would run into the same limit or conflict.
-NEEDS_REMEDY = {
-    *("host-oom", "host-alloc-failed", "shm-exhausted", "fd-exhausted", "thread-limit"),
-    *("gpu-fragmentation", "openmp-duplicate-runtime", "threading-layer-conflict"),
-    *("fork-after-threads", "macos-fork-unsafe", "cuda-after-fork", "static-tls-exhausted"),
-    *("pickle-failed", "spawn-main-guard"),
-}
 FROM_OUTSIDE = {"SIGKILL", "SIGTERM", "SIGHUP", "SIGINT"}
 _SURE = 0.5
 
@@ -62,6 +49,11 @@ class Ended:
         is_bare_kill = self.signal == "SIGKILL" and not self.is_recorded
         return self.leading.probability >= _SURE and not is_bare_kill
 
+    @property
+    def sure_policy(self) -> Policy | None:
+        """What its cause's file says, where the cause is likely enough to act on."""
+        return self.leading.cause.policy if self.leading is not None and self.is_sure else None
+
 
 @dataclass(frozen=True)
 class Decision:
@@ -78,6 +70,7 @@ class Setting:
     command: Sequence[str]
     environ: Mapping[str, str]
     profile: Profile
+    resumes: bool = False  # the next attempt has a checkpoint to go on from
 
 
 def decide(
@@ -89,40 +82,49 @@ def decide(
 ) -> Decision:
     """`tried`: retries after this cause so far; `worker_crashed`: the catalogue's, for workers."""
     allowed = limits.get(ended.cause or "", limits.get("default", DEFAULT_RETRIES))
-    chance = _chance(ended)
-    needs_remedy = ended.is_sure and ended.cause in NEEDS_REMEDY
-    if chance is None and not needs_remedy:
-        return Decision(False, (), "trying again would not help")
+    policy = ended.sure_policy
+    chance = _chance(ended, resumes=setting.resumes)
+    remedy = None
+    # What may go well as it was is first tried so: a remedy that is not needed costs speed.
+    if policy is not None and (tried > 0 or policy.retry != "unchanged"):
+        # A worker dies of what is certain as the main process would: doing without is no remedy.
+        is_workers = ended.in_worker and not policy.is_certain
+        remedy = _first_remedy([ended.leading, worker_crashed if is_workers else None], setting)
+    if chance is None and remedy is None:
+        is_open = policy is not None and not policy.is_certain
+        why = "no safe remedy of it applies" if is_open else "trying again would not help"
+        return Decision(False, (), why)
     if tried >= allowed:
         times = "once" if allowed == 1 else f"{allowed} times"
         return Decision(False, (), f"tried again {times}" if allowed else "retries are off")
-    # A crash by chance is first tried as it was: a remedy that is not needed costs speed.
-    if needs_remedy or (tried > 0 and ended.is_sure):
-        causes = [ended.leading, worker_crashed if ended.in_worker else None]
-        for cause in filter(None, causes):
-            remedy = _remedy(cause, setting)
-            if remedy is not None:
-                changes = (*setting.changes, *remedy.changes)
-                words = f"again with {', '.join(remedy.changes)} ({remedy.safety}: {remedy.id})"
-                return Decision(True, changes, words)
-    if chance is not None:
-        return Decision(True, setting.changes, f"again as it was: {chance}")
-    return Decision(False, (), "no safe remedy of it applies")
+    if remedy is not None:
+        changes = (*setting.changes, *remedy.changes)
+        words = f"again with {', '.join(remedy.changes)} ({remedy.safety}: {remedy.id})"
+        return Decision(True, changes, words)
+    return Decision(True, setting.changes, f"again as it was: {chance}")
 
 
-def _chance(ended: Ended) -> str | None:
+def _chance(ended: Ended, *, resumes: bool) -> str | None:
     """Why it may go well with nothing changed."""
     if ended.is_lost:
         return "its recorder was killed"
     if ended.was_told_to_end:
         return f"{ended.signal} came from outside"
-    if ended.is_sure:
-        return "it may not come back" if ended.cause in OF_CHANCE else None
+    if (policy := ended.sure_policy) is not None:
+        if not policy.may_go_well_unchanged(resumes=resumes):
+            return None
+        may = "it may not come back"
+        return may if policy.retry == "unchanged" else f"from its checkpoint {may}"
     if ended.signal in FROM_OUTSIDE:
         return f"{ended.signal} came from outside"
     if ended.in_worker:
         return "a DataLoader worker crashed, which may not come back"
     return "it may not hang again" if ended.kind == "hang" else None
+
+
+def _first_remedy(causes: Sequence[Candidate | None], setting: Setting) -> Applied | None:
+    found = (_remedy(cause, setting) for cause in causes if cause is not None)
+    return next((remedy for remedy in found if remedy is not None), None)
 
 
 def _remedy(cause: Candidate, setting: Setting) -> Applied | None:

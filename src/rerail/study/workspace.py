@@ -61,6 +61,11 @@ def prepare(study: Study, cell: Cell, attempt: int, *, can_resume: bool = True) 
     return checkpoint
 
 
+def has_checkpoint(study: Study, cell: Cell) -> bool:
+    """Whether the next attempt finds a whole checkpoint to go on from."""
+    return _choose(study, work_folder(study, cell)).chosen is not None
+
+
 def tidy(study: Study, cell: Cell) -> None:
     """The cell is done: let go of what its dead attempts left, as `keep` says."""
     if study.keep != "all":

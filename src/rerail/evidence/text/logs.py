@@ -28,7 +28,6 @@ from rerail.evidence.text.progress import (
     first_nonfinite,
 )
 from rerail.evidence.text.ranks import (
-    ECHO_CAUSES,
     ECHO_TYPES,
     SAYS_GONE,
     FirstFailure,
@@ -149,7 +148,7 @@ def _observe(
     exits = find_exits(lines)
     resumption = Resumption(points, finishes)
     matches = match_signatures(catalogue, lines, tracebacks, deadline)
-    reader = _Reader(label, who, resumption)
+    reader = _Reader(label, who, resumption, catalogue.echoes)
     reader.matches(matches)
     reader.tracebacks(tracebacks)
     reader.exits(exits)
@@ -166,11 +165,14 @@ def _observe(
 class _Reader:
     """Turns what the finders found into observations with their sources."""
 
-    def __init__(self, label: str, who: str, resumption: Resumption) -> None:
+    def __init__(
+        self, label: str, who: str, resumption: Resumption, echoes: frozenset[str]
+    ) -> None:
         self.found = TextEvidence()
         self._label = label
         self._who = who
         self._resumption = resumption
+        self._echoes = echoes  # causes whose messages may only report another's end
         self._causes_at: dict[int, set[str]] = {}
 
     def _add(self, kind: str, text: str, line: int, **data: Any) -> None:
@@ -209,7 +211,7 @@ class _Reader:
                     self.found.facts.setdefault(fact, match.groups[group])
             self._causes_at.setdefault(match.line, set()).add(match.cause)
             if not resumed and match.signature.weight >= 2:
-                is_echo = match.cause in ECHO_CAUSES
+                is_echo = match.cause in self._echoes
                 self._trouble(match.stream, match.line, match.stamp, is_echo, match.text)
 
     def tracebacks(self, tracebacks: Sequence[TracebackText]) -> None:
@@ -256,7 +258,7 @@ class _Reader:
         for line, named in self._causes_at.items():
             if found.first_line <= line <= found.last_line:
                 causes |= named
-        return causes <= ECHO_CAUSES and bool(causes or SAYS_GONE.fullmatch(found.type))
+        return causes <= self._echoes and bool(causes or SAYS_GONE.fullmatch(found.type))
 
     def exits(self, exits: Sequence[ExitLine]) -> None:
         for found in exits[-_KEPT_EXITS:]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from rerail.platform.patterns import linear
 
-ECHO_CAUSES = frozenset({"peer-died", "collective-timeout", "nccl-network-failed"})
 ECHO_TYPES = frozenset(
     {"ChildFailedError", "ProcessExitedException", "ProcessRaisedException", "SignalException"}
 )

@@ -16,7 +16,6 @@ from rerail.investigation.session.failure import Diagnostician, Ending, Failure
 from rerail.store import RunFolder, Store, fingerprint
 
 MOST_RUNS = 12
-_FROM_OUTSIDE = {"user-interrupt", "scheduler-stopped", "terminal-closed"}
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class EarlierRun:
     @property
     def has_failed(self) -> bool:
         failure = self.ending.failure
-        return failure is not None and failure.cause not in _FROM_OUTSIDE
+        return failure is not None and not failure.policy.is_from_outside
 
 
 def earlier_runs(

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rerail.catalogue import Catalogue, load_catalogue
+from rerail.catalogue import Catalogue, Policy, load_catalogue
 from rerail.diagnosis import Diagnosis, explain_run
 from rerail.records import BlackBox
 from rerail.store import RunFolder
@@ -18,9 +18,6 @@ from rerail.store import RunFolder
 # A rival of the leading cause that is this likely may as well be the one.
 _CLOSE = 0.25
 _LIKELY = 0.5
-# Damage to memory shows as either, by chance.
-_SAME_DAMAGE = {"native-segfault", "heap-corruption"}
-_SAYS_ONLY_EXCEPTION = {"python-exception"}
 
 
 @dataclass(frozen=True)
@@ -39,6 +36,10 @@ class Failure:
     def is_a_hang(self) -> bool:
         return self.kind == "hang"
 
+    @property
+    def policy(self) -> Policy:
+        return load_catalogue().policy_of(self.cause)
+
     def to_json(self) -> dict[str, Any]:
         return vars(self).copy()
 
@@ -51,10 +52,10 @@ class Failure:
                 other.exit_code,
             )
         if self.cause == other.cause:
-            if self.cause in _SAYS_ONLY_EXCEPTION and self.exception and other.exception:
+            if self.policy.is_told_by_exception and self.exception and other.exception:
                 return self.exception == other.exception
             return True
-        if {self.cause, other.cause} <= _SAME_DAMAGE:
+        if other.cause in self.policy.same_damage_as:
             return True
         return rivals.get(self.cause, 0.0) >= _CLOSE
 

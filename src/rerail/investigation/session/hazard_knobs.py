@@ -1,5 +1,7 @@
 """What makes a failure come sooner, by its cause and by the phase that it comes in: a small table.
 
+Which of the knobs makes a cause come sooner stands in the cause's file, as `raised_by`.
+
 In: the causes and the phase of the failure, and the command. Out: changes that should raise its
 rate. Whether they do is measured, never taken for granted (raising.py).
 """
@@ -12,6 +14,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from rerail.catalogue import HazardKnob, load_catalogue
 from rerail.changes import Change, Profile, parse_change, why_not
 from rerail.scheduling import own_cores
 
@@ -22,9 +25,9 @@ _EVERY = r"[-_](?:every|interval|freq|frequency|steps|period)(?:[-_]steps)?"
 
 @dataclass(frozen=True)
 class Raiser:
-    """One way. It speaks for itself if the failure has one of `causes` or comes in a `phase`."""
+    """One way. It speaks for itself if `knob` raises the cause or it comes in one of `phases`."""
 
-    causes: frozenset[str] = frozenset()
+    knob: HazardKnob | None = None
     phases: frozenset[str] = frozenset()
     own: tuple[str, ...] = ()  # changes of rerail's own that take a number
     option: str = ""  # pattern of an argument of the command itself that takes a number
@@ -54,21 +57,14 @@ RAISERS = (
         same_thing=rf"(?:eval|val|test).*{_EVERY}",
     ),
     Raiser(
-        causes=frozenset({"fork-after-threads", "worker-crashed", "loader-hang", "shm-exhausted"}),
+        knob="workers",
         own=("dataloader-workers",),
         option=r"-*(?:num|n|loader|data|dataloader)?[-_]?workers",
         factor=4.0,
         same_thing=r"worker|start-method|sharing-strategy",
     ),
     Raiser(
-        causes=frozenset(
-            {
-                "openmp-duplicate-runtime",
-                "threading-layer-conflict",
-                "heap-corruption",
-                "native-segfault",
-            }
-        ),
+        knob="threads",
         own=("openmp-threads", "torch-threads"),
         option=r"-*(?:num|n|omp|torch|cpu)?[-_]?threads",
         factor=4.0,
@@ -86,9 +82,11 @@ def changes_that_raise(
     environ: Mapping[str, str],
 ) -> list[str]:
     """The first way that applies, as changes; none if there is no such way."""
-    likely = {cause for cause, probability in causes.items() if probability >= _LIKELY}
+    catalogue = load_catalogue()
+    likely = [cause for cause, probability in causes.items() if probability >= _LIKELY]
+    knobs = {knob for cause in likely for knob in catalogue.policy_of(cause).raised_by}
     for raiser in RAISERS:
-        if phase not in raiser.phases and not raiser.causes & likely:
+        if phase not in raiser.phases and raiser.knob not in knobs:
             continue
         if any(re.search(raiser.same_thing, change.knob) for change in under_investigation):
             continue

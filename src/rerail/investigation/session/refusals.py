@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from rerail.catalogue import load_catalogue
 from rerail.changes import Change, why_not
 from rerail.investigation.planner.observation import Plan
 from rerail.investigation.session.notebook import Notebook
@@ -17,7 +18,6 @@ from rerail.investigation.session.trial import Trial
 MOST_OTHER = 3
 # A death of another cause this early is the change's own doing: the program refuses it.
 _EARLY_SHARE = 0.1
-_REFUSES = {"bad-config"}  # whenever it comes: the program says itself that it does not take it
 _ALIKE = 1.25
 _SUSPECT = "whether the program takes this change"
 
@@ -89,7 +89,7 @@ class Refusals:
         exposure = trial.exposure(unit)
         if trial.reason == _SUSPECT or exposure <= _EARLY_SHARE * mean_exposure:
             return True
-        if trial.cause in _REFUSES:
+        if load_catalogue().policy_of(trial.cause).is_refusal:
             return True
         # Seconds count from the start of the process: before the first failure ever came, as far
         # as starts on a busy machine are alike.

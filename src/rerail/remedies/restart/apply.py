@@ -2,8 +2,8 @@
 
 In: the cause of a death and what the user allows. Out: a remedy of the catalogue, or none; and the
 command with remedies applied. A remedy is applied only if it is a change that rerail can make, if
-it makes a difference to this run, and if its safety is allowed: `safe` always, the others when the
-user says so.
+it makes a difference to this run, if the catalogue does not leave it to a person (`by_hand`), and
+if its safety is allowed: `safe` always, the others when the user says so.
 """
 
 from __future__ import annotations
@@ -15,17 +15,6 @@ from rerail.catalogue import SAFETY_ORDER, Cause, Remedy
 from rerail.changes import Change, Changed, Profile, apply_changes, parse_change, why_not
 from rerail.diagnosis import Candidate
 from rerail.errors import UsageError
-
-# Remedies of the catalogue that a person has to decide on, although they are `safe`.
-NOT_BY_ITSELF = {
-    ("disk-full", "move-caches"): "its paths are examples",
-    ("cuda-device-assert", "run-on-cpu"): "it is for finding the place, not for training",
-    ("cuda-illegal-access", "find-the-kernel"): "it is for finding the place, not for training",
-    ("nccl-network-failed", "name-the-interface"): "its interface is an example",
-    ("rendezvous-failed", "name-the-interface"): "its interface is an example",
-    ("rendezvous-failed", "reachable-master"): "it is right on one machine only",
-    ("network-unavailable", "fetch-before"): "a network often comes back by itself",
-}
 
 
 @dataclass(frozen=True)
@@ -68,7 +57,7 @@ def prescribe(
     withheld: list[Applied] = []
     for remedy in sorted(leading.cause.remedies, key=lambda each: SAFETY_ORDER[each.safety]):
         key = (leading.cause.id, remedy.id)
-        if key in refuted or key in NOT_BY_ITSELF:
+        if key in refuted or remedy.by_hand:
             continue
         applied = _usable(leading.cause, remedy, command, environ, profile)
         if applied is None:

@@ -20,7 +20,6 @@ from rerail.store import RunFolder, Store
 # Who sends one of these wants the run to end, and would be annoyed to find it running again.
 _STOPPING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 _STOPPED_EXIT_CODES = {130: "SIGINT", 143: "SIGTERM", 129: "SIGHUP"}
-_FROM_OUTSIDE = ("user-interrupt", "scheduler-stopped", "terminal-closed")
 _LIKELY = 0.5
 
 
@@ -89,7 +88,7 @@ def read_death(folder: RunFolder, store: Store, catalogue: Catalogue) -> Death |
     box = max(boxes, key=lambda each: each.optimizer_steps, default=None)
     clock = _clock(box, info.started_unix)
     # Under mixed precision single steps overflow, and training goes on: only if it died of it.
-    died_of_it = leading is not None and leading.cause.id == "loss-not-finite"
+    died_of_it = leading is not None and leading.cause.policy.spoils_checkpoints
     bad_step = box.first_nonfinite_step if box and died_of_it else None
     return Death(
         run=folder.id,
@@ -135,7 +134,7 @@ def stopped_by(folder: RunFolder, outcome: Outcome, diagnosis: Diagnosis) -> str
         name = _STOPPED_EXIT_CODES[outcome.exit_code]
         return f"{name} (exit code {outcome.exit_code})"
     leading = diagnosis.leading
-    if leading and leading.cause.id in _FROM_OUTSIDE and leading.probability >= _LIKELY:
+    if leading and leading.cause.policy.is_from_outside and leading.probability >= _LIKELY:
         return leading.cause.id
     return None
 

@@ -1,7 +1,8 @@
 """Is it worth trying again? Attempts come in; a sentence on why not goes out, or None.
 
-Two rules matter. What somebody stopped from outside stays stopped. And a failure that comes back at
-the same place with nothing changed is not tried again: it costs a night and ends the same.
+Three rules matter. What somebody stopped from outside stays stopped. What the cause's file says of
+`retry` is kept to. And a failure that comes back at the same place with nothing changed is not
+tried again: it costs a night and ends the same.
 """
 
 from __future__ import annotations
@@ -10,18 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rerail.catalogue import Cause
 from rerail.remedies.restart.apply import Applied
 from rerail.remedies.restart.death import Death
 
-# Nothing about these changes from one start to the next.
-SAME_EVERY_TIME = {
-    *("bad-config", "dependency-missing", "api-changed", "shape-mismatch", "dtype-mismatch"),
-    *("device-mismatch", "autograd-misuse", "missing-shared-library", "libstdcxx-too-old"),
-    *("numpy-abi-mismatch", "torch-abi-mismatch", "static-tls-exhausted"),
-    *("cpu-instruction-missing", "spawn-main-guard", "pickle-failed", "permission-denied"),
-    *("checkpoint-incompatible", "cuda-arch-unsupported", "cuda-driver-mismatch"),
-    *("cuda-after-fork", "file-missing"),
-}
 _SURE = 0.8
 # Recorded deaths of this command at one step, this one among them, that need no further proof.
 _ENOUGH_DEATHS = 3
@@ -70,9 +63,9 @@ def why_stop(attempts: Sequence[Attempt], *, has_new_remedy: bool, restarts: int
         return f"{used} used up"
     if has_new_remedy or refuses_checkpoint(last):  # an older one is something else to try
         return None
-    leading = death.leading
-    if leading and leading.cause.id in SAME_EVERY_TIME and leading.probability >= _SURE:
-        return f"{leading.cause.id} comes back every time, and there is no remedy to apply"
+    cause = _sure_cause(death)
+    if cause is not None and not cause.policy.may_go_well_unchanged(resumes=None):
+        return f"{cause.id} comes back every time, and there is no remedy to apply"
     if (place := _comes_back_at_one_place(attempts)) is not None:
         return f"{place} died of {death.cause} at the same place: it would do so again"
     if death.deaths_at_this_step >= _ENOUGH_DEATHS and last.checkpoint is None:
@@ -81,6 +74,22 @@ def why_stop(attempts: Sequence[Attempt], *, has_new_remedy: bool, restarts: int
             " it would do so again"
         )
     return None
+
+
+def why_not_anew(last: Attempt, *, has_new_remedy: bool) -> str | None:
+    """Why it is not begun anew, where there is no checkpoint to go on from; None if it is."""
+    if last.death is None or has_new_remedy or refuses_checkpoint(last):
+        return None
+    cause = _sure_cause(last.death)
+    if cause is None or cause.policy.may_go_well_unchanged(resumes=False):
+        return None
+    return f"begun anew it would die of {cause.id} again, and there is no checkpoint to go on from"
+
+
+def _sure_cause(death: Death) -> Cause | None:
+    """The cause, where it is likely enough to give up for."""
+    leading = death.leading
+    return leading.cause if leading is not None and leading.probability >= _SURE else None
 
 
 def _comes_back_at_one_place(attempts: Sequence[Attempt]) -> str | None:
@@ -109,7 +118,7 @@ def refuses_checkpoint(attempt: Attempt) -> bool:
         death is not None
         and attempt.checkpoint is not None
         and not death.counted_steps
-        and death.failure.cause in ("checkpoint-corrupt", "checkpoint-incompatible")
+        and death.failure.policy.is_of_checkpoint
     )
 
 

@@ -26,7 +26,12 @@ from rerail.recorder import CommandNotStarted, Recording, RunOptions, record
 from rerail.remedies.checkpoints.choose import Choice, choose_checkpoint
 from rerail.remedies.restart.apply import Applied, apply_remedies, merged, prescribe
 from rerail.remedies.restart.death import Death, read_death
-from rerail.remedies.restart.judgement import Attempt, refuses_checkpoint, why_stop
+from rerail.remedies.restart.judgement import (
+    Attempt,
+    refuses_checkpoint,
+    why_not_anew,
+    why_stop,
+)
 from rerail.remedies.restart.resume import ResumeArguments, parse_resume_arguments
 from rerail.remedies.restart.story import Story, attempt_in_words
 from rerail.scheduling import TaskOptions
@@ -124,7 +129,12 @@ class _Restarting:
         )
         if why is not None:
             return why
-        following = self._next_plan()
+        choice = self._choose()
+        if self._options.checkpoint is not None and choice.chosen is None:
+            why = why_not_anew(self._attempts[-1], has_new_remedy=has_new_remedy)
+            if why is not None:
+                return why
+        following = self._next_plan(choice)
         self._wait()
         try:
             return self._record(following), following
@@ -200,8 +210,7 @@ class _Restarting:
             self._say(f"not applied: {withheld.words}; --allow {withheld.safety} would")
         return False
 
-    def _next_plan(self) -> _Plan:
-        choice = self._choose()
+    def _next_plan(self, choice: Choice) -> _Plan:
         checkpoint = choice.chosen.path if choice.chosen else None
         environ = self._run_options.environ
         words, variables = self._command, dict[str, str]()

@@ -23,7 +23,6 @@ from rerail.investigation import (
     lifetimes,
     measure,
 )
-from rerail.remedies.restart.judgement import SAME_EVERY_TIME
 from rerail.store import RunFolder, Store, fingerprint
 from rerail.survival import FailureModel, classify, fixed_step
 
@@ -50,7 +49,7 @@ class Baseline:
     def model(self, *, can_repeat: bool = True) -> FailureModel:
         """`can_repeat`: the unchanged program is still there to be asked a second time."""
         model = classify(self.crashes, self.survivals, resolution=self.resolution)
-        if can_repeat or self.failure.cause not in SAME_EVERY_TIME or not self.crashes:
+        if can_repeat or not self.failure.policy.is_certain or not self.crashes:
             return model
         first, last = min(self.crashes), max(self.crashes)
         if last - first <= 2.0 * self.resolution and max(self.survivals, default=0.0) <= last:
