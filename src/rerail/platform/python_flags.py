@@ -8,85 +8,36 @@ the answer is None, since LD_PRELOAD belongs only where it is needed.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-_PYTHON_NAME = re.compile(r"(?:python|pypy)(?:\d(?:\.\d+)?)?t?$")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w{0,200}=")
-# Programs that run the rest of their command line, and which of their options take a value.
-_WRAPPERS = {
-    "env": ("-u", "-C", "-S"),
-    "nice": ("-n",),
-    "nohup": (),
-    "setsid": (),
-    "stdbuf": ("-i", "-o", "-e"),
-    "time": ("-o", "-f"),
-    "timeout": ("-k", "-s"),
-    "taskset": (),
-    "numactl": ("-N", "-m", "-C"),
-}
-_TAKES_POSITION = {"timeout": 1, "taskset": 1}
-_OPTIONS_WITH_VALUE = "WXQ"
+from rerail.platform.command_line import PythonCall, innermost, is_python, python_call
 
 
 def needs_preload(command: Sequence[str], environ: Mapping[str, str]) -> str | None:
     """Why PYTHONPATH would not reach the interpreter of `command`; None if it would."""
-    rest = _unwrapped(list(command))
-    if not rest:
+    words = innermost(command)
+    if not words:
         return None
-    program = _resolve(rest[0], environ)
-    if _PYTHON_NAME.match(Path(rest[0]).name):
-        return _flag_reason(rest[1:])
+    if is_python(words[0]):
+        return _reason(python_call(words))
+    program = _resolve(words[0], environ)
     if program is None:
         return None
     shebang = _shebang(program)
     if shebang:
-        inner = _unwrapped(shebang)
-        if inner and _PYTHON_NAME.match(Path(inner[0]).name):
-            return _flag_reason(inner[1:])
-        return None
+        return _reason(python_call(innermost(shebang)))
     embedded = [name for name in needed_libraries(program) if name.startswith("libpython")]
-    if embedded and not _PYTHON_NAME.match(program.resolve().name):
+    if embedded and not is_python(program.resolve().name):
         return f"{program.name} embeds {embedded[0]}"
     return None
 
 
-def _unwrapped(command: list[str]) -> list[str]:
-    while command:
-        name = Path(command[0]).name
-        if name not in _WRAPPERS:
-            return command
-        rest = command[1:]
-        while rest and (rest[0].startswith("-") or (name == "env" and _ASSIGNMENT.match(rest[0]))):
-            takes_value = rest[0] in _WRAPPERS[name] and rest[0] != "-S"
-            rest = rest[2:] if takes_value else rest[1:]
-        command = rest[_TAKES_POSITION.get(name, 0) :]
-    return command
-
-
-def _flag_reason(arguments: list[str]) -> str | None:
-    """Python's own options end at the script, -c, -m or a lone dash."""
-    position = 0
-    while position < len(arguments):
-        argument = arguments[position]
-        position += 1
-        if not argument.startswith("-") or argument in ("-", "--"):
-            return None
-        if argument.startswith("--"):
-            position += argument == "--check-hash-based-pycs"
-            continue
-        for at, letter in enumerate(argument[1:], 1):
-            if letter in "IES":
-                return f"python -{letter} does not look at PYTHONPATH"
-            if letter in "cm":
-                return None
-            if letter in _OPTIONS_WITH_VALUE:
-                position += at + 1 == len(argument)
-                break
-    return None
+def _reason(call: PythonCall | None) -> str | None:
+    letter = next((letter for letter in call.flags if letter in "IES"), "") if call else ""
+    return f"python -{letter} does not look at PYTHONPATH" if letter else None
 
 
 def _resolve(name: str, environ: Mapping[str, str]) -> Path | None:

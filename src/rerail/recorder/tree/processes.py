@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rerail.platform import proc_files as glance
+from rerail.platform.command_line import is_python
 from rerail.platform.procfs import StatFields
 from rerail.recorder.tree import endings
 from rerail.recorder.tree.endings import Ending
@@ -421,5 +422,4 @@ class Tree:
 
 
 def _is_python(command: Sequence[str]) -> bool:
-    program = program_of(command)
-    return program.startswith("python") and not program.endswith(".py")
+    return bool(command) and is_python(command[0])
