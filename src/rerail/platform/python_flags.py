@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -58,41 +57,10 @@ def _shebang(program: Path) -> list[str]:
 
 def needed_libraries(program: Path) -> list[str]:
     """DT_NEEDED of a 64-bit little-endian ELF file, [] for anything else."""
+    from rerail.platform.elf import ElfFile, NotElf  # seldom asked: most commands name a Python
+
     try:
-        with program.open("rb") as file:
-            return _needed(file.read(64), file)
-    except (OSError, struct.error, ValueError, UnicodeDecodeError):
+        with ElfFile(program) as elf:
+            return list(elf.needed)
+    except NotElf:
         return []
-
-
-def _needed(header: bytes, file: object) -> list[str]:
-    if header[:6] != b"\x7fELF\x02\x01":
-        return []
-
-    def at(offset: int, length: int) -> bytes:
-        file.seek(offset)  # type: ignore[attr-defined]
-        return bytes(file.read(length))  # type: ignore[attr-defined]
-
-    table, entry_size, count = struct.unpack_from("<Q14xHH", header, 32)
-    loads, dynamic = [], None
-    for i in range(min(count, 256)):
-        kind, _, offset, address, _, size = struct.unpack_from(
-            "<IIQQQQ", at(table + i * entry_size, 40)
-        )
-        if kind == 1:
-            loads.append((address, offset, size))
-        elif kind == 2:
-            dynamic = at(offset, min(size, 65536))
-    if dynamic is None:
-        return []
-    tags = list(struct.iter_unpack("<qQ", dynamic[: len(dynamic) // 16 * 16]))
-    strings = next((value for tag, value in tags if tag == 5), None)
-    for address, offset, size in loads:
-        if strings is not None and address <= strings < address + size:
-            text = at(strings - address + offset, 1 << 16)
-            return [
-                text[value:].split(b"\0", 1)[0].decode()
-                for tag, value in tags
-                if tag == 1 and value < len(text)
-            ]
-    return []

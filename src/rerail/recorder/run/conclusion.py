@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from rerail.platform.forked_task import Errand
 from rerail.recorder.tree.endings import Ending
 from rerail.records import Outcome, ProcessRecord
+from rerail.wording import duration_in_words
 
 SYMBOLS_SECONDS = 0.7  # to name the functions of a crash; later readers can do it again at leisure
 
@@ -81,7 +82,7 @@ def outcome_of(
     was_hung: bool,
 ) -> Outcome:
     """How the command ended, in one sentence and in fields; `swallowed` is a descendant's death."""
-    after = f"after {in_words(elapsed_seconds)}"
+    after = f"after {duration_in_words(elapsed_seconds)}"
     role = processes[0].role if processes else None
     if not ending.is_known:
         return Outcome("unknown", f"the command ended {after}; nobody could tell how", process=role)
@@ -125,15 +126,3 @@ def swallowed_death(processes: Sequence[ProcessRecord]) -> str | None:
 
 def _how(ending: Ending) -> str:
     return ending.signal or f"exit code {ending.exit_code}"
-
-
-def in_words(seconds: float) -> str:
-    """0.3 s, 42 s, 12 min 5 s, 3 h 20 min."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"

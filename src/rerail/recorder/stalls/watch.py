@@ -15,10 +15,10 @@ import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rerail.platform.forked_task import Errand
-from rerail.recorder.run.conclusion import in_words
 from rerail.recorder.tree.processes import Tree
 from rerail.records import Stall
 from rerail.store import RunWriter
+from rerail.wording import duration_in_words
 
 if TYPE_CHECKING:
     from rerail.recorder.stalls.judgement import Stalled
@@ -79,7 +79,9 @@ class Stalling:
         self._writer.event(
             "stall", silent_seconds=silent, threshold_seconds=threshold, action=action
         )
-        self._say(f"no step and no output for {in_words(silent)}; taking everybody's stacks")
+        self._say(
+            f"no step and no output for {duration_in_words(silent)}; taking everybody's stacks"
+        )
         processes = self._tree.processes
 
         def take_stacks() -> None:

@@ -67,7 +67,7 @@ class Tree:
         self._batch = 0  # of news, counted
         self._exits: dict[int, Exit] = {}  # of this batch, of those who ran no other program
         self._listed_count = 0
-        self.uncounted = 0
+        self.unlisted_count = 0
         self.own_helpers: set[int] = (
             set()
         )  # guardian and the like: children of ours, not of the run
@@ -378,7 +378,7 @@ class Tree:
             was_short = process.ending is not None and process.ending.is_clean
             is_too_many = self._listed_count >= 2 * MOST_LISTED
             if was_short or (process.ending is None and is_too_many):
-                self.uncounted += 1
+                self.unlisted_count += 1
                 return
         self._listed_count += 1
         process.is_listed = True
@@ -415,9 +415,9 @@ class Tree:
                 self._writer.event(
                     "process-changed", pid=process.pid, start=process.start_ticks, role="daemon"
                 )
-        if self.uncounted:
+        if self.unlisted_count:
             self._writer.event(
-                "note", text=f"{self.uncounted} more short-lived processes are not listed"
+                "note", text=f"{self.unlisted_count} more short-lived processes are not listed"
             )
 
 
