@@ -58,7 +58,6 @@ _SIGNATURE = {
 _SIGN = {"name", "observation", "weight", "when", "group", "even_if_resumed"}
 _EXPERIMENT = {"change", "expect"}
 _REMEDY = {"id", "title", "safety", "change", "note"}
-_COMPARISON = re.compile(r"(>=|<=|>|<|!=|~)\s*(.+)")
 
 
 def complaints(table: dict[str, Any], name: str) -> list[str]:
@@ -161,10 +160,3 @@ def cause_from(table: dict[str, Any]) -> Cause:
 
 def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
-
-
-def comparison(condition: object) -> tuple[str, str] | None:
-    """(">=", "0.9") for ">= 0.9"; None for a plain value."""
-    if isinstance(condition, str) and (found := _COMPARISON.fullmatch(condition)):
-        return found.group(1), found.group(2)
-    return None

@@ -21,7 +21,7 @@ _EVERY = r"[-_](?:every|interval|freq|frequency|steps|period)(?:[-_]steps)?"
 
 
 @dataclass(frozen=True)
-class Raiser:
+class HazardKnob:
     """One way. It speaks for itself if the failure has one of `causes` or comes in a `phase`."""
 
     causes: frozenset[str] = frozenset()
@@ -34,33 +34,33 @@ class Raiser:
     same_thing: str = ""
 
 
-RAISERS = (
-    Raiser(
+HAZARD_KNOBS = (
+    HazardKnob(
         phases=frozenset({"mining", "indexing"}),
         option=rf"-*(?:re)?(?:mine|mining|miner|index|indexing|negatives?|hard[-_]negatives?){_EVERY}",
         factor=0.1,
         same_thing=rf"(?:mine|mining|index|negative).*{_EVERY}",
     ),
-    Raiser(
+    HazardKnob(
         phases=frozenset({"saving"}),
         option=rf"-*(?:save|saving|checkpoint|ckpt|snapshot){_EVERY}",
         factor=0.1,
         same_thing=rf"(?:save|saving|checkpoint|ckpt|snapshot).*{_EVERY}",
     ),
-    Raiser(
+    HazardKnob(
         phases=frozenset({"validate", "validation", "val", "eval", "evaluation", "test"}),
         option=rf"-*(?:eval|val|validate|validation|test){_EVERY}",
         factor=0.1,
         same_thing=rf"(?:eval|val|test).*{_EVERY}",
     ),
-    Raiser(
+    HazardKnob(
         causes=frozenset({"fork-after-threads", "worker-crashed", "loader-hang", "shm-exhausted"}),
         own=("dataloader-workers",),
         option=r"-*(?:num|n|loader|data|dataloader)?[-_]?workers",
         factor=4.0,
         same_thing=r"worker|start-method|sharing-strategy",
     ),
-    Raiser(
+    HazardKnob(
         causes=frozenset(
             {
                 "openmp-duplicate-runtime",
@@ -87,12 +87,12 @@ def changes_that_raise(
 ) -> list[str]:
     """The first way that applies, as changes; none if there is no such way."""
     likely = {cause for cause, probability in causes.items() if probability >= _LIKELY}
-    for raiser in RAISERS:
-        if phase not in raiser.phases and not raiser.causes & likely:
+    for knob in HAZARD_KNOBS:
+        if phase not in knob.phases and not knob.causes & likely:
             continue
-        if any(re.search(raiser.same_thing, change.knob) for change in under_investigation):
+        if any(re.search(knob.same_thing, change.knob) for change in under_investigation):
             continue
-        texts = [*_own_changes(raiser, profile), *_arguments(raiser, command)]
+        texts = [*_own_changes(knob, profile), *_arguments(knob, command)]
         applying = [
             text for text in texts if why_not(parse_change(text), profile, command, environ) is None
         ]
@@ -101,9 +101,9 @@ def changes_that_raise(
     return []
 
 
-def _own_changes(raiser: Raiser, profile: Profile) -> Iterator[str]:
+def _own_changes(knob: HazardKnob, profile: Profile) -> Iterator[str]:
     processors = len(own_cores())
-    for name in raiser.own:
+    for name in knob.own:
         if name == "dataloader-workers":
             if profile.loader_workers:
                 yield f"{name}={max(4, 2 * profile.loader_workers)}"
@@ -111,15 +111,15 @@ def _own_changes(raiser: Raiser, profile: Profile) -> Iterator[str]:
             yield f"{name}={max(4, 2 * processors)}"
 
 
-def _arguments(raiser: Raiser, command: Sequence[str]) -> Iterator[str]:
+def _arguments(knob: HazardKnob, command: Sequence[str]) -> Iterator[str]:
     """Numbers that the command itself gives, larger or smaller."""
     words = _words(command)
     for word, following in itertools.pairwise([*words, ""]):
         name, equals, value = word.partition("=")
         given = value if equals else following
-        if not re.fullmatch(raiser.option, name) or not given.isdigit():
+        if not re.fullmatch(knob.option, name) or not given.isdigit():
             continue
-        number = max(1, round(int(given) * raiser.factor))
+        number = max(1, round(int(given) * knob.factor))
         if int(given) > 0 and number != int(given):
             joint = " " if name.startswith("-") else "="
             yield f"{name}{joint}{number}"

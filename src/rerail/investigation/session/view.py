@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
 
-    from rerail.investigation.session.session import Session
+    from rerail.investigation.session.session import InvestigationSession
 
 _MOST_ROWS = 8
 
@@ -38,7 +38,7 @@ class Lines:
     def ended(self, number: int, trial: Trial) -> None:
         self._write(f"trial {number}: {_what_came_of(trial)}")
 
-    def moved(self, session: Session) -> None:
+    def moved(self, session: InvestigationSession) -> None:
         pass
 
 
@@ -62,11 +62,11 @@ class Table:
         text = f"trial {number}, {changes_in_words(changes)}: {_what_came_of(trial)}"
         self._console.print(text, markup=False)
 
-    def moved(self, session: Session) -> None:
+    def moved(self, session: InvestigationSession) -> None:
         self.live.update(_table(session))
 
 
-def _table(session: Session) -> RenderableType:
+def _table(session: InvestigationSession) -> RenderableType:
     from rich.console import Group
     from rich.table import Table as RichTable
     from rich.text import Text

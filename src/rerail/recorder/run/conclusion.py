@@ -1,7 +1,7 @@
 """What is written once the command has ended: crashes, the kernel's account, the outcome.
 
-In: how the root ended and what the senses hold. Out: crashes.json, after.json, and the outcome with
-its sentence. Promises: no longer than its time budget; whatever fails is named as missing.
+In: how the root ended and what the sampler holds. Out: crashes.json, after.json, and the outcome
+with its sentence. Promises: no longer than its time budget; whatever fails is named as missing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from rerail.platform.forked_task import Errand
+from rerail.platform.forked_task import ForkedTask
 from rerail.recorder.tree.endings import Ending
 from rerail.records import Outcome, ProcessRecord
 from rerail.wording import duration_in_words
@@ -53,11 +53,11 @@ def write_crashes(writer: Writer, t0_ns: int, miss: Callable[[str, str], None]) 
 
         writer.write_json("crashes.json", [name_functions(crash) for crash in crashes])
 
-    errand = Errand.start("symbols", symbolise, SYMBOLS_SECONDS)
-    while not errand.is_over():
+    task = ForkedTask.start("symbols", symbolise, SYMBOLS_SECONDS)
+    while not task.is_over():
         time.sleep(0.005)
-    if errand.problem:
-        miss("function names of the crash", errand.problem)
+    if task.problem:
+        miss("function names of the crash", task.problem)
     return len(crashes)
 
 
