@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from rerail.platform.procfs import read_start_ticks
+from rerail.platform.proc_files import read_start_ticks
 from rerail.recorder.kernel import account as kernel
 from rerail.recorder.vitals.sampler import Sampler, VitalsLog
 

@@ -13,7 +13,7 @@ import os
 
 from rerail.bare import read_small
 
-# What recorder, guardian, canary and the errand that looks at the surroundings take, and some;
+# What recorder, guardian, canary and the task that looks at the surroundings take, and some;
 # measured in docs/design/what-if-rerail-cannot-record.md.
 MEMORY_BYTES = 64 << 20
 ADDRESS_BYTES = 32 << 20

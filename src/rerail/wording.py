@@ -38,10 +38,26 @@ def bytes_in_words(count: float) -> str:
 
 
 def seconds_in_words(seconds: float) -> str:
+    """About how long, in one unit: "4.2 s", "48 s", "12 min", "3.5 h"."""
     if seconds < 120:
         return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
     minutes = seconds / 60
     return f"{minutes:.0f} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+
+
+def duration_in_words(seconds: float) -> str:
+    """Two units at most: "0.3 s", "42 s", "12 min 5 s", "3 h 20 min", "4 d 2 h"."""
+    seconds = max(seconds, 0.0)
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    if whole < 86400:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 86400} d {whole % 86400 // 3600} h"
 
 
 def role_in_words(role: str | None) -> str:

@@ -12,7 +12,7 @@ import pytest
 from agent_runs import Runner
 
 from rerail.agent.stub import rerail_layout as layout
-from rerail.platform.procfs import read_start_ticks
+from rerail.platform.proc_files import read_start_ticks
 from rerail.recorder.stalls import stacks_by_signal as asked
 from rerail.store.blackbox import read_box, read_lent_boxes
 

@@ -205,8 +205,8 @@ def end(step, died=True, **fields):
 @pytest.mark.parametrize(
     ("ends", "pattern"),
     [
-        ([end(62), end(62), end(62)], "constant"),
-        ([end(1000), end(1001)], "constant"),
+        ([end(62), end(62), end(62)], "fixed-step"),
+        ([end(1000), end(1001)], "fixed-step"),
         ([end(31), end(251), end(7)], "random"),
         ([end(117), end(927)], "random"),
         ([end(117)], None),

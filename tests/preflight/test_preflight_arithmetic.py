@@ -12,10 +12,10 @@ from rerail.preflight.audit.known import numbers
 from rerail.preflight.memory.extrapolation import fit
 from rerail.preflight.memory.plan import plan_of
 from rerail.preflight.memory.prediction import (
-    fraying,
+    fragmentation_bytes,
+    heap_swing_bytes,
     kept_by_later_workers,
     predict,
-    restlessness,
     step_peaks,
 )
 from rerail.preflight.memory.proc_memory import DataMapping, ProcessMemory, counted_once
@@ -156,8 +156,10 @@ def test_mapped_data_is_counted_whole_and_once() -> None:
 
 @given(added=st.integers(0, 1 << 40), steps=st.integers(1, 100))
 def test_more_steps_seen_leave_less_to_come(added: int, steps: int) -> None:
-    assert fraying(added, steps + 1) <= fraying(added, steps) <= 0.4 * added
-    assert fraying(added, steps, has_seen_an_epoch=True) <= fraying(added, steps)
+    assert fragmentation_bytes(added, steps + 1) <= fragmentation_bytes(added, steps) <= 0.4 * added
+    assert fragmentation_bytes(added, steps, has_seen_an_epoch=True) <= fragmentation_bytes(
+        added, steps
+    )
 
 
 def with_private(pid: int, left: list[int]) -> Report:
@@ -168,22 +170,22 @@ def with_private(pid: int, left: list[int]) -> Report:
     return found
 
 
-def test_a_heap_that_goes_up_and_down_is_restless_and_a_growing_first_step_is_not() -> None:
-    assert restlessness(with_private(7, [100, 250, 300, 300, 300])) == 0
-    assert restlessness(with_private(7, [100, 250, 300, 300, 340])) == 40 * MIB
-    assert restlessness(with_private(7, [100, 250])) == 0
+def test_a_heap_that_goes_up_and_down_swings_and_a_growing_first_step_is_not() -> None:
+    assert heap_swing_bytes(with_private(7, [100, 250, 300, 300, 300])) == 0
+    assert heap_swing_bytes(with_private(7, [100, 250, 300, 300, 340])) == 40 * MIB
+    assert heap_swing_bytes(with_private(7, [100, 250])) == 0
 
 
-def test_what_a_restless_heap_leaves_is_added_beside_later_workers_only() -> None:
-    calm, restless = ([200, 200, *rest] for rest in ([200] * 5, [200, 200, 200, 200, 240]))
+def test_what_a_swinging_heap_leaves_is_added_beside_later_workers_only() -> None:
+    calm, swinging = ([200, 200, *rest] for rest in ([200] * 5, [200, 200, 200, 200, 240]))
     still = Still([ProcessMemory(7, 400 * MIB, 400 * MIB)])
 
     def peak(left: list[int], begun: int) -> int:
         told = replace(with_private(7, left), workers_begun_step=begun)
         return predict(Rehearsal(("python",), "steps", 1.0, [told], still)).peak_bytes
 
-    assert peak(calm, 0) == peak(restless, 0)
-    assert peak(restless, 3) - peak(calm, 3) == 80 * MIB
+    assert peak(calm, 0) == peak(swinging, 0)
+    assert peak(swinging, 3) - peak(calm, 3) == 80 * MIB
 
 
 def test_an_epoch_that_was_seen_to_end_leaves_less_to_come() -> None:

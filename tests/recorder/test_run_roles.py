@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rerail.recorder.run.conclusion import in_words
 from rerail.recorder.tree.roles import rank_of, role_of
 from rerail.recorder.vitals.limits import NearLimits
+from rerail.wording import duration_in_words
 
 PYTHON = ["python", "train.py"]
 
@@ -109,7 +109,9 @@ def test_machine_memory_is_what_is_not_available() -> None:
         (725, "12 min 5 s"),
         (12000, "3 h 20 min"),
         (59.9, "1 min 0 s"),
+        (353000, "4 d 2 h"),
+        (-3, "0.0 s"),
     ],
 )
 def test_lengths_of_time_in_words(seconds: float, words: str) -> None:
-    assert in_words(seconds) == words
+    assert duration_in_words(seconds) == words

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rerail.agent.stub import rerail_layout as layout
-from rerail.platform.procfs import read_start_ticks
+from rerail.platform.proc_files import read_start_ticks
 from rerail.recorder.stalls import stacks, waits
 from rerail.recorder.stalls import stacks_by_debugger as spied
 from rerail.recorder.stalls import stacks_by_signal as asked

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rerail.platform import procfs
+from rerail.platform.proc_files import read_start_ticks
 from rerail.recorder.vitals.machine import parse_meminfo, parse_pressure
 from rerail.recorder.vitals.sampler import Sampler
 from rerail.records import VitalsRow
@@ -35,7 +36,7 @@ class Grower:
             [sys.executable, str(PROGRAM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self._answer()
-        start = procfs.read_start_ticks(self.process.pid)
+        start = read_start_ticks(self.process.pid)
         assert start is not None
         self.identity = (self.process.pid, start)
         self.key = f"{self.process.pid}-{start}"
@@ -141,7 +142,7 @@ def test_forty_processes_are_all_in_the_row_and_kept_up_to_date(sampler: Sampler
     sleepers = [subprocess.Popen(["sleep", "60"]) for _ in range(40)]
     grower = Grower()
     try:
-        identities = [(s.pid, procfs.read_start_ticks(s.pid) or 0) for s in sleepers]
+        identities = [(s.pid, read_start_ticks(s.pid) or 0) for s in sleepers]
         identities.append(grower.identity)
         row = sample_all(sampler, identities)
         assert row.process_count == 41
@@ -172,7 +173,7 @@ def test_a_reused_pid_is_not_taken_for_the_process(sampler: Sampler, grower: Gro
 
 def test_a_zombie_is_not_in_the_row(sampler: Sampler) -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    identity = (child.pid, procfs.read_start_ticks(child.pid) or 0)
+    identity = (child.pid, read_start_ticks(child.pid) or 0)
     assert sampler.sample(0.0, [identity]).process_count == 1
     child.kill()
     # Until its parent takes note it stays a zombie; the wait is for the kill to arrive.

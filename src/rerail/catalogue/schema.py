@@ -67,7 +67,6 @@ _EXPERIMENT = {"change", "expect"}
 _REMEDY = {"id", "title", "safety", "change", "note", "by_hand"}
 _POLICY = {each.name for each in fields(Policy)}
 _POLICY_LISTS = {"same_damage_as", "raised_by"}
-_COMPARISON = re.compile(r"(>=|<=|>|<|!=|~)\s*(.+)")
 
 
 def complaints(table: dict[str, Any], name: str) -> list[str]:
@@ -191,10 +190,3 @@ def cause_from(table: dict[str, Any]) -> Cause:
 
 def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
-
-
-def comparison(condition: object) -> tuple[str, str] | None:
-    """(">=", "0.9") for ">= 0.9"; None for a plain value."""
-    if isinstance(condition, str) and (found := _COMPARISON.fullmatch(condition)):
-        return found.group(1), found.group(2)
-    return None

@@ -16,9 +16,9 @@ from pathlib import Path
 from rerail.agent import preloadable
 from rerail.changes.parse import Change
 from rerail.changes.profile import Profile
+from rerail.platform.command_line import innermost_at, is_assignment, shell_text_at
 
 CHANGES_VARIABLE = "RERAIL_CHANGES"
-_SHELLS = {"sh", "bash", "dash", "zsh", "ksh"}
 _MALLOC_DEBUG = "libc_malloc_debug.so.0"
 
 
@@ -59,7 +59,7 @@ def apply_changes(
 
 
 def _with_option(words: list[str], change: Change) -> list[str]:
-    script = _shell_script_at(words)
+    script = shell_text_at(words, innermost_at(words))
     if script is not None:
         changed = _in_script(words[script], change)
         return [*words[:script], changed, *words[script + 1 :]]
@@ -107,18 +107,6 @@ def _is_option(word: str) -> bool:
     return re.match(r"--?[A-Za-z]", word) is not None
 
 
-def _shell_script_at(words: list[str]) -> int | None:
-    """Where the script of `sh -c SCRIPT` is."""
-    if not words or words[0].rpartition("/")[2] not in _SHELLS:
-        return None
-    for at, word in enumerate(words[1:-1], start=1):
-        if re.fullmatch(r"-[a-z]*c", word):
-            return at + 1
-        if not word.startswith("-"):
-            return None
-    return None
-
-
 def _in_script(script: str, change: Change) -> str:
     value = " ".join(shlex.quote(each) for each in change.values)
     given = r"""(?P<between>=|\s+)(?P<value>'[^']*'|"[^"]*"|[^\s;|&]+)"""
@@ -156,14 +144,11 @@ def _with_variable(
 ) -> tuple[list[str], dict[str, str]]:
     """Also where the command sets it itself: `env NAME=value python ...`."""
     assignment = f"{change.knob}={change.value}"
-    if words and words[0].rpartition("/")[2] == "env":
-        for at, word in enumerate(words[1:], start=1):
-            if word.startswith(f"{change.knob}="):
-                if word == assignment:
-                    raise DoesNotApply(f"the command says {assignment} already")
-                return [*words[:at], assignment, *words[at + 1 :]], {}
-            if "=" not in word and not word.startswith("-"):
-                break
+    for at, word in enumerate(words[: innermost_at(words)]):
+        if is_assignment(word) and word.startswith(f"{change.knob}="):
+            if word == assignment:
+                raise DoesNotApply(f"the command says {assignment} already")
+            return [*words[:at], assignment, *words[at + 1 :]], {}
     if environ.get(change.knob) == change.value:
         raise DoesNotApply(f"the environment says {assignment} already")
     return words, {change.knob: change.value}

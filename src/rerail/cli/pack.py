@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from rerail.cli._options import home_option, json_option, store_to_read
+from rerail.wording import bytes_in_words
 
 
 @click.command("pack", epilog="Example: rerail pack last --dry-run")
@@ -53,7 +54,7 @@ def command(run: str, target: Path | None, dry_run: bool, home: Path | None, as_
         )
         return 0
     for name, data in package.files:
-        click.echo(f"  {name:<22}{_size(len(data)):>10}")
+        click.echo(f"  {name:<22}{bytes_in_words(len(data)):>10}")
     if package.masked:
         click.echo("Masked:")
         for kind, count in package.masked.items():
@@ -63,9 +64,5 @@ def command(run: str, target: Path | None, dry_run: bool, home: Path | None, as_
     if size is None:
         click.echo(f"Nothing was written. Without --dry-run: {path}")
     else:
-        click.echo(f"Wrote {path} ({_size(size)}) about run {folder.id}.")
+        click.echo(f"Wrote {path} ({bytes_in_words(size)}) about run {folder.id}.")
     return 0
-
-
-def _size(count: int) -> str:
-    return f"{count} bytes" if count < 1024 else f"{count / 1024:.0f} KiB"

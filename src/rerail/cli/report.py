@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from rerail.cli._options import home_option, json_option, store_to_read
+from rerail.wording import bytes_in_words
 
 
 @click.command("report", epilog="Example: rerail report last --open")
@@ -81,7 +82,7 @@ def _tell(path: Path, run_id: str, size: int, is_shared: bool, as_json: bool) ->
         print_json({"schema": 1, "run": run_id, "file": str(path), "bytes": size})
     else:
         readers = "Others on this machine may read it." if is_shared else "Only you may read it."
-        click.echo(f"Wrote {path} ({max(1, round(size / 1024))} KiB) about run {run_id}. {readers}")
+        click.echo(f"Wrote {path} ({bytes_in_words(size)}) about run {run_id}. {readers}")
         click.echo(
             "Secrets are masked in it; paths, host and user names, the environment and the output"
             f" are not.\nTo send it to somebody: rerail pack {run_id}"

@@ -149,8 +149,8 @@ def command(
                 frozenset(allowed),
                 5.0 if backoff_seconds is None else backoff_seconds,
             )
-            teller = _Teller(store, is_quiet=is_quiet, explains=not no_explain)
-            story = run_with_restarts(command, store, options, going_on, teller)
+            reporter = _Reporter(store, is_quiet=is_quiet, explains=not no_explain)
+            story = run_with_restarts(command, store, options, going_on, reporter)
             if standard_output is not None:
                 _write_story(story, store, standard_output)
             end_as(story.recording.exit_code, story.recording.signal_number)
@@ -203,7 +203,7 @@ def _tell_without_record(recording: Recording, *, is_quiet: bool, json_to: int |
         os.write(json_to, json.dumps({**document, "run": None}).encode() + b"\n")
 
 
-class _Teller:
+class _Reporter:
     """Tells how each attempt ended, and why, and what comes next."""
 
     def __init__(self, store: Store, *, is_quiet: bool, explains: bool) -> None:

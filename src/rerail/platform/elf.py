@@ -21,7 +21,8 @@ from typing import NamedTuple
 
 _PT_LOAD, _PT_DYNAMIC, _PT_NOTE = 1, 2, 4
 _SHT_SYMTAB, _SHT_DYNSYM = 2, 11
-_DT_STRTAB, _DT_SYMTAB, _DT_SONAME, _DT_GNU_HASH = 5, 6, 14, 0x6FFFFEF5
+_DT_NEEDED, _DT_STRTAB, _DT_SYMTAB, _DT_SONAME, _DT_GNU_HASH = 1, 5, 6, 14, 0x6FFFFEF5
+_MOST_TAGS = 4096
 _STT_NOTYPE, _STT_FUNC, _STT_IFUNC = 0, 2, 10
 _SYMBOL = struct.Struct("<IBBHQQ")
 _SYMBOL_BYTES = 24
@@ -183,17 +184,23 @@ class ElfFile:
         return min(loaded, default=0) & ~0xFFF
 
     @cached_property
-    def _dynamic(self) -> dict[int, int]:
-        values: dict[int, int] = {}
+    def _tags(self) -> list[tuple[int, int]]:
+        """The dynamic section: tags with their values, some of them more than once."""
+        found: list[tuple[int, int]] = []
         for segment in self.segments:
             if segment.kind != _PT_DYNAMIC:
                 continue
-            for at in range(segment.offset, segment.offset + segment.file_bytes - 15, 16):
+            last = min(segment.file_bytes // 16, _MOST_TAGS)
+            for at in range(segment.offset, segment.offset + 16 * last, 16):
                 tag, value = self._unpack("<QQ", at)
                 if tag == 0:
                     break
-                values.setdefault(tag, value)
-        return values
+                found.append((tag, value))
+        return found
+
+    @cached_property
+    def _dynamic(self) -> dict[int, int]:
+        return dict(reversed(self._tags))  # the first of a tag counts
 
     def _dynamic_offset(self, tag: int) -> int | None:
         address = self._dynamic.get(tag)
@@ -203,6 +210,17 @@ class ElfFile:
     def soname(self) -> str | None:
         strings, name = self._dynamic_offset(_DT_STRTAB), self._dynamic.get(_DT_SONAME)
         return None if strings is None or name is None else self._text(strings + name)
+
+    @property
+    def needed(self) -> tuple[str, ...]:
+        """The libraries that the loader has to find first."""
+        return tuple(self._texts(_DT_NEEDED))
+
+    def _texts(self, wanted: int) -> list[str]:
+        strings = self._dynamic_offset(_DT_STRTAB)
+        if strings is None:
+            return []
+        return [self._text(strings + value) for tag, value in self._tags if tag == wanted]
 
     @property
     def build_id(self) -> str | None:

@@ -1,26 +1,23 @@
 """What a native library asks of the loader: which others, where to look, which versions.
 
-In: a path. Out: `Links`. Beside `recorder.elf`, which it builds on, this reads the dynamic section
+In: a path. Out: `Links`. Built on `platform.elf`, it reads the dynamic section
 alone: a few pages of a file of any size. A file that is no 64-bit little-endian ELF raises NotElf.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from rerail.platform.elf import ElfFile, NotElf
 
 __all__ = ["LinkedElf", "Links", "NotElf", "read_links"]
 
-_PT_DYNAMIC = 2
 _PT_GNU_PROPERTY = 0x6474E553
-_DT_NEEDED, _DT_STRTAB, _DT_SYMTAB, _DT_RPATH, _DT_RUNPATH = 1, 5, 6, 15, 29
+_DT_STRTAB, _DT_RPATH, _DT_RUNPATH = 5, 15, 29
 _DT_VERNEED, _DT_VERNEEDNUM = 0x6FFFFFFE, 0x6FFFFFFF
 _SHT_DYNSYM = 11
 _SYMBOL_BYTES = 24
 _X86_ISA_NEEDED = 0xC0008002
-_MOST_TAGS = 4096
 _MOST_SYMBOLS = 200_000
 
 
@@ -43,28 +40,14 @@ class LinkedElf(ElfFile):
         strings = self._dynamic_offset(_DT_STRTAB)
         if strings is None:
             return Links(None, (), ())
-        texts: dict[int, list[str]] = {}
-        for tag, value in self._tags():
-            if tag in (_DT_NEEDED, _DT_RPATH, _DT_RUNPATH):
-                texts.setdefault(tag, []).append(self._text(strings + value))
-        search = texts.get(_DT_RUNPATH) or texts.get(_DT_RPATH) or []
+        search = self._texts(_DT_RUNPATH) or self._texts(_DT_RPATH)
         return Links(
             self.soname,
-            tuple(texts.get(_DT_NEEDED, ())),
+            self.needed,
             tuple(part for text in search for part in text.split(":") if part),
             self._version_needs(strings),
             self._isa_level(),
         )
-
-    def _tags(self) -> Iterator[tuple[int, int]]:
-        for segment in self.segments:
-            if segment.kind == _PT_DYNAMIC:
-                last = min(segment.file_bytes // 16, _MOST_TAGS)
-                for at in range(segment.offset, segment.offset + 16 * last, 16):
-                    tag, value = self._unpack("<QQ", at)
-                    if tag == 0:
-                        return
-                    yield tag, value
 
     def _version_needs(self, strings: int) -> dict[str, tuple[str, ...]]:
         """GLIBC_2.28, GLIBCXX_3.4.29, …: by the library that must offer them."""

@@ -1,6 +1,6 @@
 """Slow or risky work in a forked child with a deadline, so that it cannot delay or hurt the run.
 
-In: a function that writes its result into the run folder itself. Out: an `Errand` to be polled.
+In: a function that writes its result into the run folder itself. Out: a `ForkedTask` to be polled.
 Promises: the child keeps none of our standard streams, is passed over by signals to our process
 group, and is killed when its time is up.
 """
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from rerail.platform import libc
 
 
-class Errand:
+class ForkedTask:
     def __init__(self, name: str, pid: int, seconds: float) -> None:
         self.name = name
         self.pid = pid
@@ -26,7 +26,7 @@ class Errand:
     @classmethod
     def start(
         cls, name: str, work: Callable[[], None], seconds: float, niceness: int = 0
-    ) -> Errand:
+    ) -> ForkedTask:
         pid = os.fork()
         if pid == 0:
             status = 1
@@ -96,7 +96,7 @@ class Errand:
 
 
 def _keep_apart(niceness: int) -> None:
-    libc.set_process_name("rerail-errand")
+    libc.set_process_name("rerail-task")
     # Programs that it starts must not inherit our blocked signals; it is in a group of its own,
     # so that ^C at the terminal is not for it.
     os.setpgid(0, 0)

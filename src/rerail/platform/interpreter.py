@@ -10,39 +10,26 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_MOST_HOPS = 8
-_PYTHON_NAME = re.compile(r"^(python|pypy)(\d+(\.\d+)*)?(\.exe)?$")
-_SHELLS = frozenset(["sh", "bash", "dash", "zsh", "ksh"])
-# Programs that run the rest of their arguments.
-_WRAPPERS = frozenset(
-    [
-        "nice",
-        "ionice",
-        "nohup",
-        "time",
-        "timeout",
-        "stdbuf",
-        "setsid",
-        "taskset",
-        "numactl",
-        "chrt",
-        "xvfb-run",
-        "srun",
-        "mpirun",
-        "mpiexec",
-        "catchsegv",
-        "unbuffer",
-    ]
+from rerail.platform.command_line import (
+    inner_at,
+    is_assignment,
+    is_python,
+    program_name,
+    python_command_of,
+    shell_text_at,
+    split_env_at,
+    split_words,
 )
-# `uv run …`, `poetry run …`: the project's own environment comes first on PATH.
-_PROJECT_TOOLS = frozenset(["uv", "poetry", "pipenv", "pdm", "hatch", "rye"])
-_CONDA_TOOLS = frozenset(["conda", "mamba", "micromamba"])
+from rerail.platform.patterns import linear
+from rerail.platform.wrapper_table import CONDA_TOOLS, PROJECT_TOOLS, SHELL_WORDS, SHELLS
+
+_MOST_HOPS = 8
 _SCRIPT_BYTES = 65536
+_ACTIVATED = linear(r"(?:^|[\s;&])(?:source|\.)\s+[\"']?([^\s;&\"']+)/activate\b")
 
 
 @dataclass(frozen=True)
@@ -69,17 +56,18 @@ def find_interpreter(
         program = _resolve(arguments[0], cwd, environ)
         if program is not None and program.parent.name == "shims":
             program = _behind_shim(program, cwd, environ) or program
-        name = Path(arguments[0]).name
-        if _PYTHON_NAME.match(name):
+        name = program_name(arguments[0])
+        inner = inner_at(arguments)
+        if is_python(name):
             return _describe(program, how) if program is not None else None
-        if name in _SHELLS:
-            arguments, environ = _of_shell(arguments[1:], cwd, environ)
+        if name in SHELLS:
+            arguments, environ = _of_shell(arguments, cwd, environ)
             how = f"a script for {name}"
-        elif name in _PROJECT_TOOLS or name in _CONDA_TOOLS:
-            environ = _with_environment_of(name, arguments, cwd, environ)
-            arguments, how = _after_run(arguments), f"behind {name}"
-        elif name in _WRAPPERS:
-            arguments, how = _after_wrapper(arguments[1:], cwd, environ), f"behind {name}"
+        elif inner is not None:
+            environ = _with_environment_of(name, arguments[:inner], cwd, environ)
+            is_script = arguments[inner : inner + 1] and arguments[inner].endswith(".py")
+            before = ["python"] if is_script and name in PROJECT_TOOLS else []  # `uv run train.py`
+            arguments, how = [*before, *arguments[inner:]], f"behind {name}"
         else:
             shebang = _shebang(program) if program is not None else None
             if not shebang:
@@ -117,7 +105,9 @@ def _behind_shim(shim: Path, cwd: Path, environ: Mapping[str, str]) -> Path | No
 def _with_environment_of(
     tool: str, arguments: list[str], cwd: Path, environ: Mapping[str, str]
 ) -> Mapping[str, str]:
-    if tool in _CONDA_TOOLS:
+    if tool not in CONDA_TOOLS and tool not in PROJECT_TOOLS:
+        return environ
+    if tool in CONDA_TOOLS:
         for flag in ("-n", "--name", "-p", "--prefix"):
             if flag in arguments[:-1]:
                 name = arguments[arguments.index(flag) + 1]
@@ -143,41 +133,24 @@ def _conda_roots(environ: Mapping[str, str]) -> list[Path]:
     return roots or [Path("/")]
 
 
-def _after_run(arguments: list[str]) -> list[str]:
-    """What follows `run` and its flags in `uv run --with x python train.py`."""
-    rest = arguments[arguments.index("run") + 1 :] if "run" in arguments else []
-    for at, argument in enumerate(rest):
-        if argument == "--":
-            return rest[at + 1 :]
-        is_value = at > 0 and rest[at - 1].startswith("-") and "=" not in rest[at - 1]
-        if _PYTHON_NAME.match(Path(argument).name):
-            return rest[at:]
-        if argument.endswith(".py"):  # `uv run train.py`
-            return ["python", *rest[at:]]
-        if not argument.startswith("-") and not is_value:
-            return rest[at:]
-    return []
-
-
 def _without_assignments(
     arguments: list[str], environ: Mapping[str, str]
 ) -> tuple[list[str], Mapping[str, str]]:
     """Skip `exec`, `env` with its flags, and NAME=value in front of a command."""
     while arguments:
-        head = arguments[0]
-        if head in ("exec", "command") or Path(head).name == "env":
-            arguments = arguments[1:]
-            while arguments and arguments[0].startswith("-"):
-                takes_value = arguments[0] in ("-u", "--unset", "-C", "--chdir")
-                if arguments[0] in ("-S", "--split-string") and len(arguments) > 1:
-                    arguments = ["-S", *shlex.split(arguments[1]), *arguments[2:]]
-                arguments = arguments[2 if takes_value else 1 :]
-        elif re.match(r"^[A-Za-z_]\w*=", head):
-            name, _, value = head.partition("=")
-            environ = {**environ, name: value}
-            arguments = arguments[1:]
-        else:
+        is_env = program_name(arguments[0]) == "env"
+        if not (is_env or arguments[0] in SHELL_WORDS or is_assignment(arguments[0])):
             break
+        text = split_env_at(arguments)
+        if text is not None:
+            arguments = [*split_words(arguments[text]), *arguments[text + 1 :]]
+            continue
+        inner = inner_at(arguments) or 1
+        for word in arguments[:inner]:
+            if is_assignment(word):
+                name, _, value = word.partition("=")
+                environ = {**environ, name: value}
+        arguments = arguments[inner:]
     return arguments, environ
 
 
@@ -209,60 +182,30 @@ def _shebang(program: Path) -> list[str] | None:
 
 
 def _of_shell(
-    arguments: list[str], cwd: Path, environ: Mapping[str, str]
+    words: list[str], cwd: Path, environ: Mapping[str, str]
 ) -> tuple[list[str], Mapping[str, str]]:
     """The last command of `sh -c "…"` or of a script that starts a Python.
 
     `source venv/bin/activate` in it puts that environment first on PATH.
     """
-    text = ""
-    for at, argument in enumerate(arguments):
-        if re.match(r"^-[a-z]*c[a-z]*$", argument) and at + 1 < len(arguments):
-            text = arguments[at + 1]
-            break
-        if not argument.startswith(("-", "+")):
-            try:
-                with (cwd / argument).open(errors="replace") as file:
-                    text = file.read(_SCRIPT_BYTES)
-            except OSError:
-                pass
-            break
-    activated = re.findall(r"(?:^|[\s;&])(?:source|\.)\s+[\"']?([^\s;&\"']+)/activate\b", text)
-    for folder in activated:
+    text_at = shell_text_at(words)
+    text = words[text_at] if text_at is not None else _script_text(words, cwd)
+    for folder in _ACTIVATED.findall(text):
         if (cwd / folder).is_dir():
             environ = _with_first_on_path(cwd / folder, environ)
-    return _last_python_command(text), environ
+    return python_command_of(text), environ
 
 
-def _last_python_command(script: str) -> list[str]:
-    """The last line that starts a Python, directly or behind a wrapper; else the first command."""
-    found: list[str] = []
-    first: list[str] = []
-    for line in script.replace("\\\n", " ").splitlines():
-        for part in re.split(r"&&|\|\||;|\||&(?!\d)", line):
-            try:
-                words = shlex.split(part, comments=True)
-            except ValueError:
-                continue
-            if not words:
-                continue
-            first = first or words
-            if any(_PYTHON_NAME.match(Path(word).name) or word == "torchrun" for word in words):
-                found = words
-    return found or first
-
-
-def _after_wrapper(arguments: list[str], cwd: Path, environ: Mapping[str, str]) -> list[str]:
-    """The first argument that is a program; a wrapper's own flags and numbers are not."""
-    for at, argument in enumerate(arguments):
-        name = Path(argument).name
-        if argument.startswith("-") or re.match(r"^[\d.]+[smhd]?$", argument):
-            continue
-        if name in _WRAPPERS or _PYTHON_NAME.match(name):
-            return arguments[at:]
-        if re.match(r"^[A-Za-z_]\w*=", argument) or _resolve(argument, cwd, environ) is not None:
-            return arguments[at:]
-    return []
+def _script_text(words: list[str], cwd: Path) -> str:
+    """The script that a shell is given: its first argument that is no option."""
+    script = next((word for word in words[1:] if not word.startswith(("-", "+"))), None)
+    if script is None:
+        return ""
+    try:
+        with (cwd / script).open(errors="replace") as file:
+            return file.read(_SCRIPT_BYTES)
+    except OSError:
+        return ""
 
 
 def _describe(program: Path, how: str) -> Interpreter:

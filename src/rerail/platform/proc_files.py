@@ -42,12 +42,19 @@ def _read(path: str, most_bytes: int) -> bytes | None:
         os.close(descriptor)
 
 
-def read_stat(pid: int) -> StatFields | None:
-    text = read(pid, "stat")
+def read_stat(pid: int, thread: int | None = None) -> StatFields | None:
+    """Of a process, or of one of its threads."""
+    text = read(pid, "stat" if thread is None else f"task/{thread}/stat")
     try:
         return parse_stat(text) if text else None
     except (ValueError, IndexError):
         return None
+
+
+def read_start_ticks(pid: int) -> int | None:
+    """Field 22 of /proc/PID/stat, or None if there is no such process."""
+    stat = read_stat(pid)
+    return stat.start_ticks if stat else None
 
 
 def start_ticks_at(monotonic_ns: int) -> int:
@@ -61,7 +68,7 @@ def start_ticks_at(monotonic_ns: int) -> int:
 def is_running(pid: int, start_ticks: int) -> bool:
     """Whether this very process is there and is no zombie."""
     stat = read_stat(pid)
-    return stat is not None and stat.start_ticks == start_ticks and stat.state not in "ZX"
+    return stat is not None and stat.start_ticks == start_ticks and not stat.is_over
 
 
 def read_command(pid: int) -> list[str]:

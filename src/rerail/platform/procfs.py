@@ -11,7 +11,6 @@ process's own memory lock (10 % of a core at 10 Hz on 2 GB) and are never read h
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import NamedTuple
 
 PAGE_BYTES: int = os.sysconf("SC_PAGE_SIZE")
@@ -44,6 +43,11 @@ class StatFields(NamedTuple):
     threads: int
     start_ticks: int
 
+    @property
+    def is_over(self) -> bool:
+        """It has ended and waits for its parent to ask how."""
+        return self.state in "ZX"
+
 
 def parse_stat(text: bytes) -> StatFields:
     """Read /proc/PID/stat; the name may hold spaces, parentheses and newlines."""
@@ -74,15 +78,6 @@ def find_number(text: bytes, label: bytes) -> int | None:
     try:
         return int(words[0])
     except (IndexError, ValueError):
-        return None
-
-
-def read_start_ticks(pid: int) -> int | None:
-    """Field 22 of /proc/PID/stat, or None if there is no such process."""
-    try:
-        with Path(f"/proc/{pid}/stat").open("rb", buffering=0) as file:
-            return parse_stat(file.read()).start_ticks
-    except (OSError, ValueError, IndexError):
         return None
 
 

@@ -13,10 +13,10 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from rerail.platform.terminal_text import ESCAPES_IN_BYTES
 from rerail.privacy.names import MASKED, SECRET_NAME, URL_LOGIN, is_secret_value
 from rerail.privacy.shapes import SHAPES, Shape
 
-_ESCAPES = re.compile(rb"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _COLOUR = r"\x1b\[[0-9;:]*m"
 _BLANKS = rf"(?:[ \t\x00]|{_COLOUR}){{0,24}}"
 
@@ -78,7 +78,7 @@ def without_escapes(text: bytes) -> bytes:
     """Blanks of the same length in place of colours and other terminal sequences."""
     if b"\x1b" not in text:
         return text
-    return _ESCAPES.sub(lambda match: b"\0" * len(match[0]), text)
+    return ESCAPES_IN_BYTES.sub(lambda match: b"\0" * len(match[0]), text)
 
 
 def without_overlaps(text: bytes, found: Iterable[Found]) -> list[Found]:

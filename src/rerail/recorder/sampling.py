@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rerail.platform.forked_task import Errand
+from rerail.platform.forked_task import ForkedTask
 from rerail.recorder.tree.process import Process
 from rerail.recorder.tree.processes import Tree
 from rerail.recorder.vitals.library_maps import LibraryMaps
@@ -38,7 +38,7 @@ LAST_SURROUNDINGS_SECONDS = 1.0  # more is not waited for once the command has e
 COUNTERS_SECONDS = 0.1
 
 
-class Senses:
+class Sampler:
     def __init__(self, writer: RunWriter, tree: Tree, cwd: Path) -> None:
         self._writer = writer
         self._tree = tree
@@ -50,7 +50,7 @@ class Senses:
         self._row: VitalsRow | None = None
         self._maps = LibraryMaps()
         self._look_around: Callable[[], None] | None = None  # planned and not begun yet
-        self._surroundings: Errand | None = None
+        self._surroundings: ForkedTask | None = None
         self._cwd = cwd
         self._has_begun = False
         self._counters_due = 0.0
@@ -94,13 +94,13 @@ class Senses:
         work, self._look_around = self._look_around, None
         if work is None:
             return
-        errand = self._try(
+        task = self._try(
             "surroundings",
-            lambda: Errand.start("surroundings", work, SURROUNDINGS_SECONDS, niceness=10),
+            lambda: ForkedTask.start("surroundings", work, SURROUNDINGS_SECONDS, niceness=10),
         )
-        if errand is not None:
-            self._surroundings = errand
-            self._tree.own_helpers.add(errand.pid)
+        if task is not None:
+            self._surroundings = task
+            self._tree.own_helpers.add(task.pid)
 
     def note_process(self, process: Process) -> None:
         """A newcomer in the tree."""

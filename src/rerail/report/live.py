@@ -14,19 +14,19 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from rerail.errors import UnreadableInput
-from rerail.platform.patterns import linear
+from rerail.platform.terminal_text import last_drawn
 from rerail.records import BlackBox, Event, ProcessRecord, RunInfo, VitalsRow
 from rerail.report.live_memory import Memory, memory_of
 from rerail.report.live_progress import Loss, Progress, loss_of, progress_of
 from rerail.store import RunFolder
 from rerail.store.liveness import scope
+from rerail.wording import duration_in_words
 
 T = TypeVar("T")
 
 VITALS_BYTES = 1 << 20  # the last quarter of an hour, about
 OUTPUT_LINES = 40
 
-_ANSI = linear(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _INTERESTING = {"main": 0, "rank": 1, "launcher": 2, "loader-worker": 3}
 
 
@@ -175,9 +175,7 @@ def _story(info: RunInfo) -> str | None:
 
 def readable(printed: bytes) -> str:
     """A line as it last stood on the terminal: after its last redraw, without colours."""
-    text = _ANSI.sub("", printed.decode("utf-8", "replace"))
-    drawn = [part for part in text.split("\r") if part.strip()]
-    last = drawn[-1] if drawn else ""
+    last = last_drawn(printed.decode("utf-8", "replace"))
     return "".join(c if c.isprintable() else " " for c in last.expandtabs(4)).rstrip()
 
 
@@ -185,18 +183,6 @@ def one_line(command: Sequence[str]) -> str:
     """As it would be typed, on one line and printable whatever an argument holds."""
     text = " ".join(shlex.join(command).split())
     return "".join(c if c.isprintable() else "?" for c in text)
-
-
-def duration(seconds: float) -> str:
-    """Two units at most: "42 s", "12 min 30 s", "3 h 05 min", "4 d 02 h"."""
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    if whole < 86400:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-    return f"{whole // 86400} d {whole % 86400 // 3600:02d} h"
 
 
 def _now_seconds(info: RunInfo) -> float:
@@ -217,11 +203,12 @@ def _diagnosis(folder: RunFolder) -> dict[str, Any]:
 def _headline(info: RunInfo, now: float, stalled: float | None) -> str:
     if info.state == "running":
         if stalled is not None:
-            return f"running for {duration(now)}, no progress for {duration(stalled)}"
-        return f"running for {duration(now)}"
+            silent = duration_in_words(stalled)
+            return f"running for {duration_in_words(now)}, no progress for {silent}"
+        return f"running for {duration_in_words(now)}"
     if info.state == "lost":
-        return f"lost: its recorder was killed; last seen after {duration(now)}"
-    return info.outcome.summary if info.outcome else f"ended after {duration(now)}"
+        return f"lost: its recorder was killed; last seen after {duration_in_words(now)}"
+    return info.outcome.summary if info.outcome else f"ended after {duration_in_words(now)}"
 
 
 def _stalled_seconds(snapshot: Snapshot) -> float | None:

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from rich.console import Group
 from rich.text import Text
 
-from rerail.report.live import ProcessLine, Standing, duration, one_line
+from rerail.report.live import ProcessLine, Standing, one_line
 from rerail.report.live_memory import Memory
 from rerail.report.live_progress import Loss, Progress
-from rerail.wording import bytes_in_words
+from rerail.wording import bytes_in_words, duration_in_words
 
 _LABEL = 10
 _BAR_WIDTH = 24
@@ -109,9 +109,9 @@ def _progress(progress: Progress) -> list[Text]:
     elif progress.rate_text:
         pace.append(progress.rate_text)
     if progress.eta_seconds is not None:
-        pace.append(f"{duration(progress.eta_seconds)} to go")
+        pace.append(f"{duration_in_words(progress.eta_seconds)} to go")
     if progress.last_progress_seconds_ago is not None and progress.last_progress_seconds_ago >= 2:
-        pace.append(f"last progress {duration(progress.last_progress_seconds_ago)} before")
+        pace.append(f"last progress {duration_in_words(progress.last_progress_seconds_ago)} before")
     if progress.slowest_step is not None:
         pace.append(f"slowest rank at step {progress.slowest_step}")
     if pace:
@@ -164,7 +164,7 @@ def _memory(memory: Memory) -> list[Text]:
     if memory.growth_bytes_per_second:
         more = [f"growing {bytes_in_words(memory.growth_bytes_per_second)}/s"]
         if memory.seconds_to_limit is not None:
-            more.append(f"at the limit in {duration(memory.seconds_to_limit)}")
+            more.append(f"at the limit in {duration_in_words(memory.seconds_to_limit)}")
             style = "red" if memory.seconds_to_limit < _SOON_SECONDS else "yellow"
     second = _label("")
     if len(memory.trend) > 2:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rerail.platform.patterns import linear
+from rerail.platform.terminal_text import last_drawn
 from rerail.report.document import Block, Listing, ListingLine, Paragraph, Section
 from rerail.store import OutputLine, OutputReader
 
@@ -16,7 +17,6 @@ _LAST_LINES = 150
 _AROUND = 4
 _MOST_PLACES = 12
 LONGEST_LINE = 600
-_ESCAPES = linear(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _CONTROL = linear(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -59,7 +59,5 @@ def _shown(line: OutputLine, marked: set[int]) -> ListingLine:
 
 def readable(raw: bytes, longest: int | None = LONGEST_LINE) -> str:
     """One line as a person saw it last on the screen, without colours, cut to a length."""
-    text = _ESCAPES.sub("", raw.decode("utf-8", "replace"))
-    states = [state for state in text.split("\r") if state.strip()]
-    text = _CONTROL.sub("", states[-1]).rstrip() if states else ""
+    text = _CONTROL.sub("", last_drawn(raw.decode("utf-8", "replace"))).rstrip()
     return text if longest is None or len(text) <= longest else f"{text[:longest]} …"

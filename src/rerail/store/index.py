@@ -41,10 +41,6 @@ class Index:
         self._deadline = time.monotonic() + MOST_SECONDS
         self._open(may_repair=True)
 
-    @property
-    def is_open(self) -> bool:
-        return self._connection is not None
-
     def __enter__(self) -> Index:
         return self
 

@@ -13,6 +13,7 @@ import os
 import time
 from pathlib import Path
 
+from rerail.platform.proc_files import read_start_ticks, read_stat
 from rerail.records import RunInfo
 from rerail.store import layout
 
@@ -84,11 +85,7 @@ def scope() -> str:
 
 def start_ticks(pid: int) -> int:
     """Field 22 of /proc/PID/stat; 0 where there is no /proc or no such process."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_bytes()
-        return int(text[text.rindex(b")") + 2 :].split()[19])
-    except (OSError, ValueError, IndexError):
-        return 0
+    return read_start_ticks(pid) or 0
 
 
 def has_process(pid: int, ticks: int) -> bool:
@@ -100,17 +97,10 @@ def has_process(pid: int, ticks: int) -> bool:
         return False
     except PermissionError:
         pass
-    if _is_zombie(pid):
-        return False
-    return ticks == 0 or start_ticks(pid) == ticks
-
-
-def _is_zombie(pid: int) -> bool:
-    try:
-        text = Path(f"/proc/{pid}/stat").read_bytes()
-        return text[text.rindex(b")") + 2 :][:1] in (b"Z", b"X")
-    except (OSError, ValueError):
-        return False
+    stat = read_stat(pid)
+    if stat is None:  # no /proc here, or it went just now
+        return ticks == 0
+    return not stat.is_over and ticks in (0, stat.start_ticks)
 
 
 def _was_written_lately(folder: Path) -> bool:

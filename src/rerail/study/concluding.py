@@ -20,14 +20,14 @@ from rerail.study.ending import Verdict
 from rerail.study.journal import StudyNotWritable
 from rerail.study.metrics import read_metrics
 from rerail.study.retrying import Decision, Ended, Setting, decide
-from rerail.study.session import Session
+from rerail.study.session import StudySession
 from rerail.study.state import CellState
 
 STRAGGLER_SECONDS = 5.0  # for processes that a cell leaves behind when it ends
 
 
 def conclude(
-    session: Session,
+    session: StudySession,
     state: CellState,
     folder: RunFolder | None,
     stopped: str = "",
@@ -61,7 +61,7 @@ def conclude(
     session.watcher.cell(cell.name, decision.why)
 
 
-def complete(session: Session, state: CellState, folder: RunFolder | None) -> None:
+def complete(session: StudySession, state: CellState, folder: RunFolder | None) -> None:
     """The run ended well and its files are whole: collect them, and it is done."""
     cell, study = state.cell, session.study
     work, target = workspace.work_folder(study, cell), workspace.result_folder(study, cell)
@@ -98,7 +98,7 @@ def complete(session: Session, state: CellState, folder: RunFolder | None) -> No
         session.watcher.cell(cell.name, f"no {name}: {reason}")
 
 
-def done(session: Session, state: CellState, manifest: dict[str, Any]) -> None:
+def done(session: StudySession, state: CellState, manifest: dict[str, Any]) -> None:
     """The files are where they belong: on record, and then the move is completed."""
     session.note(
         state,
@@ -111,7 +111,7 @@ def done(session: Session, state: CellState, manifest: dict[str, Any]) -> None:
     tidy(session, state)
 
 
-def tidy(session: Session, state: CellState) -> None:
+def tidy(session: StudySession, state: CellState) -> None:
     work = workspace.work_folder(session.study, state.cell)
     target = workspace.result_folder(session.study, state.cell)
     artifacts.forget_originals(work, target, state.files)
@@ -119,7 +119,7 @@ def tidy(session: Session, state: CellState) -> None:
 
 
 def _verdict(
-    session: Session, state: CellState, folder: RunFolder | None, stopped: str, problem: str
+    session: StudySession, state: CellState, folder: RunFolder | None, stopped: str, problem: str
 ) -> Verdict:
     if folder is None:
         return _without_record(session, state, problem)
@@ -129,7 +129,9 @@ def _verdict(
         return session.examiner.lost(f"its record cannot be read: {error.message}")
 
 
-def _from_record(session: Session, state: CellState, folder: RunFolder, stopped: str) -> Verdict:
+def _from_record(
+    session: StudySession, state: CellState, folder: RunFolder, stopped: str
+) -> Verdict:
     if stopped:
         return session.examiner.stopped(folder, stopped)
     outcome = folder.info().outcome
@@ -140,7 +142,7 @@ def _from_record(session: Session, state: CellState, folder: RunFolder, stopped:
     return session.examiner.examine(folder, incomplete=_in_one_line(lacking))
 
 
-def _without_record(session: Session, state: CellState, problem: str) -> Verdict:
+def _without_record(session: StudySession, state: CellState, problem: str) -> Verdict:
     """Either there is no such program, or its recorder did not live to begin."""
     try:
         find_program(state.cell.command[0], {**session.environ, **state.cell.environment})
@@ -150,7 +152,7 @@ def _without_record(session: Session, state: CellState, problem: str) -> Verdict
 
 
 def _decide(
-    session: Session, state: CellState, verdict: Verdict, folder: RunFolder | None
+    session: StudySession, state: CellState, verdict: Verdict, folder: RunFolder | None
 ) -> Decision:
     last = state.last
     if verdict.ended is None or last is None:
@@ -167,7 +169,7 @@ def _decide(
     return decide(verdict.ended, tried, session.study.limits.retries, setting, worker)
 
 
-def _has_checkpoint(session: Session, state: CellState, ended: Ended) -> bool:
+def _has_checkpoint(session: StudySession, state: CellState, ended: Ended) -> bool:
     """Looked for only where it matters: reading a large checkpoint takes a while."""
     policy = ended.sure_policy
     if policy is None or policy.retry != "from-checkpoint":

@@ -8,20 +8,20 @@ if TYPE_CHECKING:
     from rerail.store import Store
     from rerail.study.model import Study
     from rerail.study.state import CellState
-    from rerail.study.watching import StudyOptions, Watcher
+    from rerail.study.watching import StudyOptions, StudyWatcher
 
 
 def run_study(
     study: Study,
     store: Store,
     options: StudyOptions | None = None,
-    watcher: Watcher | None = None,
+    watcher: StudyWatcher | None = None,
 ) -> dict[str, CellState]:
     """Run what is not done yet; the state of every cell, by name."""
     from rerail.study.run import StudyRun
-    from rerail.study.session import Session
+    from rerail.study.session import StudySession
 
-    session = Session(study, store, options, watcher)
+    session = StudySession(study, store, options, watcher)
     try:
         return StudyRun(session).run()
     finally:

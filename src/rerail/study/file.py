@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
 from rerail.errors import UnreadableInput
+from rerail.platform.command_line import is_shell, program_name
 from rerail.platform.patterns import linear
 from rerail.store import read_regular
 from rerail.study.cells import expand, placeholders
@@ -40,7 +41,6 @@ MOST_BYTES = 4 << 20
 _LIMITS = {"cores", "memory", "time", "stall", "jobs", "retries"}
 _NAME = linear(r"[A-Za-z0-9][A-Za-z0-9._=+-]*")
 _VARIABLE = linear(r"[A-Z_][A-Z0-9_]*")
-_SHELLS = {"sh", "bash", "dash", "zsh", "ksh"}
 
 
 def load_study(path: Path | str) -> Study:
@@ -330,8 +330,8 @@ def _check_names(top: Table, study: Study) -> None:
 
 
 def _check_option(table: Table, study: Study, name: str) -> None:
-    program = study.command[0].rpartition("/")[2]
-    if program in _SHELLS:
+    program = program_name(study.command[0])
+    if is_shell(program):
         raise table.refuse(
             name,
             f"an option cannot be added to a script for {program}",

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from rerail.platform.proc_files import read_stat
 from rerail.store import liveness
 
 STUDY_VARIABLE = "RERAIL_STUDY"
@@ -87,11 +88,8 @@ def _ancestors() -> set[int]:
     pid = os.getppid()
     while pid > 1 and pid not in found:
         found.add(pid)
-        try:
-            text = Path(f"/proc/{pid}/stat").read_bytes()
-            pid = int(text[text.rindex(b")") + 2 :].split()[1])
-        except (OSError, ValueError, IndexError):
-            break
+        stat = read_stat(pid)
+        pid = stat.parent_pid if stat else 0
     return found
 
 

@@ -1,7 +1,7 @@
 """A study at work: starts cells, looks after them, and goes on when they end.
 
-In: a `Session` whose lock is held, and a scheduler's name. Out: the state of every cell. Promises:
-whatever kills this process, the next start on the same folder goes on from the journal; a cell's
+In: a `StudySession` whose lock is held, and a scheduler's name. Out: the state of every cell.
+Promises: whatever kills this process, the next start on the same folder goes on from the journal; a cell's
 death touches no other cell; nothing that is there already is overwritten.
 """
 
@@ -23,7 +23,7 @@ from rerail.store import RunFolder
 from rerail.study import leftovers, needs, starting, usage, workspace
 from rerail.study.concluding import conclude
 from rerail.study.journal import StudyNotWritable
-from rerail.study.session import Session
+from rerail.study.session import StudySession
 from rerail.study.state import CellState
 from rerail.wording import bytes_in_words, seconds_in_words
 
@@ -56,7 +56,7 @@ class UnderWay:
 
 
 class StudyRun:
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: StudySession) -> None:
         self.session = session
         self.study = session.study
         self.jobs = session.options.jobs or session.study.limits.jobs

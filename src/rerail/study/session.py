@@ -1,7 +1,7 @@
 """What a study at work knows: the cells' states, and the journal that they come from.
 
-`Session.note` is the only way in which a state changes: into the journal first, then into memory,
-by the same rule by which the next start will read it.
+`StudySession.note` is the only way in which a state changes: into the journal first, then into
+memory, by the same rule by which the next start will read it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from rerail.study.ending import Examiner
 from rerail.study.journal import Journal, read_journal
 from rerail.study.model import Study
 from rerail.study.state import CellState, apply_event, fold
-from rerail.study.watching import Silent, StudyOptions, Watcher
+from rerail.study.watching import Silent, StudyOptions, StudyWatcher
 
 
-class Session:
+class StudySession:
     """Holds the lock of the study's folder until `close`."""
 
     def __init__(
@@ -32,12 +32,12 @@ class Session:
         study: Study,
         store: Store,
         options: StudyOptions | None = None,
-        watcher: Watcher | None = None,
+        watcher: StudyWatcher | None = None,
     ) -> None:
         self.study = study
         self.store = store
         self.options = options or StudyOptions()
-        self.watcher: Watcher = watcher or Silent()
+        self.watcher: StudyWatcher = watcher or Silent()
         self.environ = dict(os.environ)
         self.examiner = Examiner()
         cells = expand(study)

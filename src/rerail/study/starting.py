@@ -1,6 +1,6 @@
 """Taking a study up: what an earlier start left is settled before anything new begins.
 
-In: a `Session` whose lock is held, so that no other study is at work on the folder. Out: no
+In: a `StudySession` whose lock is held, so that no other study is at work on the folder. Out: no
 process of an earlier start is alive; every attempt has an ending; whatever was collected is on
 record, and whatever was half collected is gone from the results (its originals are in the working
 folder). A result that nobody knows, or that belongs to another command, stops the study.
@@ -13,11 +13,11 @@ from rerail.store import RunFolder
 from rerail.study import artifacts, leftovers, workspace
 from rerail.study.concluding import complete, conclude, done, tidy
 from rerail.study.ending import ended_by_itself
-from rerail.study.session import Session
+from rerail.study.session import StudySession
 from rerail.study.state import CellState
 
 
-def take_up(session: Session) -> None:
+def take_up(session: StudySession) -> None:
     # Before anything is told to end, and on record before: what ends after that did not end by
     # itself, also in the eyes of the start after this one.
     endings = {state.cell.name: _own_ending(session, state) for state in session.states.values()}
@@ -37,19 +37,19 @@ def take_up(session: Session) -> None:
                 session.note(state, "cell-again")
 
 
-def _own_ending(session: Session, state: CellState) -> RunFolder | None:
+def _own_ending(session: StudySession, state: CellState) -> RunFolder | None:
     """The record of an attempt that was over before the study was, if there is one."""
     folder = _record_of(session, state)
     return folder if folder is not None and ended_by_itself(folder) else None
 
 
-def _note_interruption(session: Session, state: CellState) -> None:
+def _note_interruption(session: StudySession, state: CellState) -> None:
     folder = _record_of(session, state)
     verdict = session.examiner.interrupted(folder, "the study was killed while it ran")
     session.note(state, "cell-ended", **verdict.as_event())
 
 
-def _record_of(session: Session, state: CellState) -> RunFolder | None:
+def _record_of(session: StudySession, state: CellState) -> RunFolder | None:
     if state.open_attempt is None:
         return None
     try:
@@ -58,7 +58,7 @@ def _record_of(session: Session, state: CellState) -> RunFolder | None:
         return None
 
 
-def _settle(session: Session, state: CellState, ended: RunFolder | None) -> None:
+def _settle(session: StudySession, state: CellState, ended: RunFolder | None) -> None:
     if ended is not None:
         conclude(session, state, ended)
     if state.state == "done":
@@ -76,7 +76,7 @@ def _has_ended_well(state: CellState) -> bool:
     return last is not None and last.verdict == "ok" and last.key == state.cell.key
 
 
-def _check_results(session: Session, state: CellState) -> None:
+def _check_results(session: StudySession, state: CellState) -> None:
     """Done stays done, unless what it made is no longer there."""
     target = workspace.result_folder(session.study, state.cell)
     if not target.exists():
@@ -90,7 +90,7 @@ def _check_results(session: Session, state: CellState) -> None:
     tidy(session, state)
 
 
-def _recover(session: Session, state: CellState) -> None:
+def _recover(session: StudySession, state: CellState) -> None:
     """Killed between the move and the journal: the results are there and know whose they are."""
     cell = state.cell
     target = workspace.result_folder(session.study, cell)
@@ -105,7 +105,7 @@ def _recover(session: Session, state: CellState) -> None:
     session.watcher.cell(cell.name, "done: its results were collected before the study was killed")
 
 
-def _collect_again(session: Session, state: CellState) -> None:
+def _collect_again(session: StudySession, state: CellState) -> None:
     """Killed after the run had ended well, before its files were collected."""
     work = workspace.work_folder(session.study, state.cell)
     lacking = artifacts.complaints(work, session.study.artifacts)
@@ -120,7 +120,7 @@ def _collect_again(session: Session, state: CellState) -> None:
     complete(session, state, folder)
 
 
-def _refuse_changed(session: Session) -> None:
+def _refuse_changed(session: StudySession) -> None:
     changed = [s for s in session.states.values() if s.state == "done" and s.changed_since]
     if not changed:
         return

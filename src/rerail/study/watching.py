@@ -14,7 +14,7 @@ class StudyOptions:
     tries_failed_again: bool = False
 
 
-class Watcher(Protocol):
+class StudyWatcher(Protocol):
     def said(self, text: str) -> None:
         """One line about the study as a whole."""
 

@@ -120,12 +120,6 @@ class ShapePosterior:
         pairs = zip(self.weights, SHAPES, strict=True)
         return math.exp(math.fsum(weight * math.log(shape) for weight, shape in pairs))
 
-    @cached_property
-    def probability_of_wear(self) -> float:
-        """That the rate grows with age at all."""
-        pairs = zip(self.weights, SHAPES, strict=True)
-        return math.fsum(weight for weight, shape in pairs if shape > 1.0)
-
     def luck(self, stretches: tuple[float, ...]) -> float:
         """The probability that unchanged runs of these lengths, each from its start, all survive.
 

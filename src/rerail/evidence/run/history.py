@@ -3,10 +3,10 @@
 In: this run and earlier ones with the same fingerprint. Out: one `history` observation with the
 steps at which they died and the pattern in them, or none when the run did not die.
 
-constant: the same step each time (data or a schedule at that place). accumulation-boundary: always
-at the same micro-batch of a cycle. phase-boundary: always in the same phase, and that phase is not
+fixed-step: the same step each time (data or a schedule at that place). accumulation-boundary:
+always at the same micro-batch of a cycle. phase-boundary: always in the same phase, and that phase is not
 plain training. with-memory: always with memory near its limit. random: steps that differ widely, as
-a race or a stray pointer gives. A pattern is claimed from three deaths on, `constant` and `random`
+a race or a stray pointer gives. A pattern is claimed from three deaths on, fixed-step and random
 from two.
 """
 
@@ -66,7 +66,7 @@ def pattern_of(ends: Sequence[PastEnd]) -> str | None:
         return None
     spread = max(steps) - min(steps)
     if spread <= max(1, 0.01 * max(steps)):
-        return "constant"
+        return "fixed-step"
     if len(dead) >= 3:
         if all((end.memory_fraction or 0) >= 0.95 for end in dead):
             return "with-memory"
@@ -84,7 +84,7 @@ def pattern_of(ends: Sequence[PastEnd]) -> str | None:
 
 
 _PATTERN_WORDS = {
-    "constant": "at the same step each time, so the place matters",
+    "fixed-step": "at the same step each time, so the place matters",
     "random": "at a different step each time, at random",
     "phase-boundary": "always in the same phase",
     "accumulation-boundary": "always at the same micro-batch of an accumulation cycle",

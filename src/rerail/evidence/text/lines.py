@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from rerail.platform.patterns import ShortPattern, linear, short
+from rerail.platform.terminal_text import without_escapes
 
 LONGEST_LINE = 20_000  # characters kept of one line: the head and the tail
 _MOST_SEGMENTS = 64  # redraws of a progress bar kept of one line
@@ -35,7 +36,6 @@ class Line:
         return parse_stamp(self.stamp_text) if self.stamp_text else None
 
 
-_ANSI = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 # A message that was printed right behind a progress bar: "... 25.43s/it]Traceback (most ...".
 _BEHIND_BAR = linear(
@@ -76,8 +76,7 @@ _ZONE = linear(r"(.*[+-]\d\d)(\d\d)")
 
 def clean(text: str) -> str:
     """One line without colours and control characters, of bounded length."""
-    if "\x1b" in text:
-        text = _ANSI.sub("", text)
+    text = without_escapes(text)
     if len(text) > LONGEST_LINE:
         text = text[: LONGEST_LINE // 2] + " … " + text[-LONGEST_LINE // 2 :]
     return _CONTROL.sub("", text) if not text.isprintable() else text

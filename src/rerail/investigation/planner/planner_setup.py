@@ -1,4 +1,4 @@
-"""The planner on the footing of the notebook: made from it, told of its trials.
+"""The planner, made from the notebook and told of its trials.
 
 In: what is known so far. Out: an `Investigation` that asks for the next trial, and the least
 exposure that makes a trial worth its start.

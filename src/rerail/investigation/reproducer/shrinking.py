@@ -11,10 +11,15 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from rerail.platform.command_line import (
+    innermost_at,
+    is_assignment,
+    program_call,
+    program_name,
+    shell_text_at,
+)
 from rerail.platform.patterns import linear
 
-_SHELLS = {"sh", "bash", "dash", "zsh", "ksh"}
-_WITH_VALUE = {"-X", "-W", "--check-hash-based-pycs"}  # options of the interpreter that take one
 _STEPS = linear(
     r"--?(?:(?:max|num|n|train|total)[-_])*(?:steps?|iters?|iterations|batches|epochs?)"
 )
@@ -37,9 +42,9 @@ class Pieces:
 def take_apart(command: Sequence[str]) -> Pieces:
     words = list(command)
     assignments: list[str] = []
-    if words and words[0].rpartition("/")[2] == "env":
+    if words and program_name(words[0]) == "env":
         at = 1
-        while at < len(words) and "=" in words[at] and not words[at].startswith("-"):
+        while at < len(words) and is_assignment(words[at]):
             assignments.append(words[at])
             at += 1
         if at < len(words) and not words[at].startswith("-"):
@@ -62,16 +67,11 @@ def _head_length(words: Sequence[str]) -> int:
     """The program, its interpreter and what tells the interpreter which program it is."""
     if not words:
         return 0
-    name = words[0].rpartition("/")[2]
-    if name in _SHELLS and any(re.fullmatch(r"-[a-z]*c", word) for word in words[1:]):
+    if shell_text_at(words, innermost_at(words)) is not None:
         return len(words)  # a script in a word: its parts are not ours to cut
-    if name.startswith("python"):
-        at = 1
-        while at < len(words) and words[at].startswith("-"):
-            if words[at] in ("-m", "-c"):
-                return min(at + 2, len(words))
-            at += 2 if words[at] in _WITH_VALUE else 1
-        return min(at + 1, len(words))
+    call = program_call(words)
+    if call is not None:
+        return call.arguments_at
     script = next((i for i, w in enumerate(words[1:], 1) if w.endswith((".py", ".sh"))), None)
     return 1 if script is None else script + 1
 

@@ -24,7 +24,7 @@ _EVERY = r"[-_](?:every|interval|freq|frequency|steps|period)(?:[-_]steps)?"
 
 
 @dataclass(frozen=True)
-class Raiser:
+class WayToRaise:
     """One way. It speaks for itself if `knob` raises the cause or it comes in one of `phases`."""
 
     knob: HazardKnob | None = None
@@ -37,33 +37,33 @@ class Raiser:
     same_thing: str = ""
 
 
-RAISERS = (
-    Raiser(
+WAYS_TO_RAISE = (
+    WayToRaise(
         phases=frozenset({"mining", "indexing"}),
         option=rf"-*(?:re)?(?:mine|mining|miner|index|indexing|negatives?|hard[-_]negatives?){_EVERY}",
         factor=0.1,
         same_thing=rf"(?:mine|mining|index|negative).*{_EVERY}",
     ),
-    Raiser(
+    WayToRaise(
         phases=frozenset({"saving"}),
         option=rf"-*(?:save|saving|checkpoint|ckpt|snapshot){_EVERY}",
         factor=0.1,
         same_thing=rf"(?:save|saving|checkpoint|ckpt|snapshot).*{_EVERY}",
     ),
-    Raiser(
+    WayToRaise(
         phases=frozenset({"validate", "validation", "val", "eval", "evaluation", "test"}),
         option=rf"-*(?:eval|val|validate|validation|test){_EVERY}",
         factor=0.1,
         same_thing=rf"(?:eval|val|test).*{_EVERY}",
     ),
-    Raiser(
+    WayToRaise(
         knob="workers",
         own=("dataloader-workers",),
         option=r"-*(?:num|n|loader|data|dataloader)?[-_]?workers",
         factor=4.0,
         same_thing=r"worker|start-method|sharing-strategy",
     ),
-    Raiser(
+    WayToRaise(
         knob="threads",
         own=("openmp-threads", "torch-threads"),
         option=r"-*(?:num|n|omp|torch|cpu)?[-_]?threads",
@@ -85,12 +85,12 @@ def changes_that_raise(
     catalogue = load_catalogue()
     likely = [cause for cause, probability in causes.items() if probability >= _LIKELY]
     knobs = {knob for cause in likely for knob in catalogue.policy_of(cause).raised_by}
-    for raiser in RAISERS:
-        if phase not in raiser.phases and raiser.knob not in knobs:
+    for way in WAYS_TO_RAISE:
+        if phase not in way.phases and way.knob not in knobs:
             continue
-        if any(re.search(raiser.same_thing, change.knob) for change in under_investigation):
+        if any(re.search(way.same_thing, change.knob) for change in under_investigation):
             continue
-        texts = [*_own_changes(raiser, profile), *_arguments(raiser, command)]
+        texts = [*_own_changes(way, profile), *_arguments(way, command)]
         applying = [
             text for text in texts if why_not(parse_change(text), profile, command, environ) is None
         ]
@@ -99,9 +99,9 @@ def changes_that_raise(
     return []
 
 
-def _own_changes(raiser: Raiser, profile: Profile) -> Iterator[str]:
+def _own_changes(way: WayToRaise, profile: Profile) -> Iterator[str]:
     processors = len(own_cores())
-    for name in raiser.own:
+    for name in way.own:
         if name == "dataloader-workers":
             if profile.loader_workers:
                 yield f"{name}={max(4, 2 * profile.loader_workers)}"
@@ -109,15 +109,15 @@ def _own_changes(raiser: Raiser, profile: Profile) -> Iterator[str]:
             yield f"{name}={max(4, 2 * processors)}"
 
 
-def _arguments(raiser: Raiser, command: Sequence[str]) -> Iterator[str]:
+def _arguments(way: WayToRaise, command: Sequence[str]) -> Iterator[str]:
     """Numbers that the command itself gives, larger or smaller."""
     words = _words(command)
     for word, following in itertools.pairwise([*words, ""]):
         name, equals, value = word.partition("=")
         given = value if equals else following
-        if not re.fullmatch(raiser.option, name) or not given.isdigit():
+        if not re.fullmatch(way.option, name) or not given.isdigit():
             continue
-        number = max(1, round(int(given) * raiser.factor))
+        number = max(1, round(int(given) * way.factor))
         if int(given) > 0 and number != int(given):
             joint = " " if name.startswith("-") else "="
             yield f"{name}{joint}{number}"

@@ -35,7 +35,12 @@ from rerail.investigation.session.notebook import Notebook
 from rerail.investigation.session.raise_hazard import Raising
 from rerail.investigation.session.refusals import Refusals
 from rerail.investigation.session.trial import Trial
-from rerail.investigation.session.watching import IsolateOptions, Silent, UnderWay, Watcher
+from rerail.investigation.session.watching import (
+    InvestigationWatcher,
+    IsolateOptions,
+    Silent,
+    UnderWay,
+)
 from rerail.recorder import CommandNotStarted, find_program
 from rerail.scheduling import NotEnoughMemory, Scheduler, Task, open_scheduler
 from rerail.store import RunFolder, Store
@@ -52,20 +57,22 @@ def investigate(
     tries: Sequence[str],
     store: Store,
     options: IsolateOptions | None = None,
-    watcher: Watcher | None = None,
+    watcher: InvestigationWatcher | None = None,
 ) -> dict[str, Any]:
     """Which of these changes removes the failure? The document of `isolate --json`."""
-    return Session(command, tries, store, options or IsolateOptions(), watcher or Silent()).run()
+    return InvestigationSession(
+        command, tries, store, options or IsolateOptions(), watcher or Silent()
+    ).run()
 
 
-class Session:
+class InvestigationSession:
     def __init__(
         self,
         command: Sequence[str],
         tries: Sequence[str],
         store: Store,
         options: IsolateOptions,
-        watcher: Watcher,
+        watcher: InvestigationWatcher,
     ) -> None:
         self.command = tuple(command)
         self.store = store

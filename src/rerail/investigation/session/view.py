@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from rerail.investigation.planner.observation import Plan
 from rerail.investigation.session.trial import Trial, changes_in_words
+from rerail.wording import seconds_in_words
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
 
-    from rerail.investigation.session.session import Session
+    from rerail.investigation.session.session import InvestigationSession
 
 _MOST_ROWS = 8
 
@@ -37,7 +38,7 @@ class Lines:
     def ended(self, number: int, trial: Trial) -> None:
         self._write(f"trial {number}: {_what_came_of(trial)}")
 
-    def moved(self, session: Session) -> None:
+    def moved(self, session: InvestigationSession) -> None:
         pass
 
 
@@ -61,11 +62,11 @@ class Table:
         text = f"trial {number}, {changes_in_words(changes)}: {_what_came_of(trial)}"
         self._console.print(text, markup=False)
 
-    def moved(self, session: Session) -> None:
+    def moved(self, session: InvestigationSession) -> None:
         self.live.update(_table(session))
 
 
-def _table(session: Session) -> RenderableType:
+def _table(session: InvestigationSession) -> RenderableType:
     from rich.console import Group
     from rich.table import Table as RichTable
     from rich.text import Text
@@ -81,7 +82,9 @@ def _table(session: Session) -> RenderableType:
         parts.append(Text(f"trial {each.number}: {changes_in_words(each.plan.changes)}{far}"))
     left = max(0.0, session.seconds_left)
     trials = "" if session.trials_left is None else f", {session.trials_left} trials"
-    parts.append(Text(f"left of the budget: {_duration(left)}{trials}. Ctrl-C keeps everything."))
+    parts.append(
+        Text(f"left of the budget: {seconds_in_words(left)}{trials}. Ctrl-C keeps everything.")
+    )
     return Group(*parts)
 
 
@@ -125,7 +128,7 @@ def summary_lines(document: dict[str, Any]) -> list[str]:
     crashed = sum(trial["outcome"] == "crashed" for trial in trials)
     lines.append(
         f"{len(trials)} trial{'s' * (len(trials) != 1)}, {crashed} failed,"
-        f" {document['exposure_used']} {document['unit']}, {_duration(document['seconds'])};"
+        f" {document['exposure_used']} {document['unit']}, {seconds_in_words(document['seconds'])};"
         " every one is a run: `rerail runs`"
     )
     return lines
@@ -161,10 +164,3 @@ def _headline(document: dict[str, Any]) -> str:
     if status == "not-reproduced":
         return "Not reproduced: the failure did not come back."
     return "Inconclusive: not decided yet."
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = seconds / 60
-    return f"{minutes:.0f} min" if minutes < 90 else f"{minutes / 60:.1f} h"

@@ -12,7 +12,7 @@ from rerail.investigation.session.trial import Trial
 from rerail.scheduling import RunningTask
 
 if TYPE_CHECKING:
-    from rerail.investigation.session.session import Session
+    from rerail.investigation.session.session import InvestigationSession
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class IsolateOptions:
     reproducer: Path | None = None  # the folder that gets the smallest command that fails
 
 
-class Watcher(Protocol):
+class InvestigationWatcher(Protocol):
     """Who is told while it works."""
 
     def said(self, text: str) -> None: ...
@@ -39,7 +39,7 @@ class Watcher(Protocol):
 
     def ended(self, number: int, trial: Trial) -> None: ...
 
-    def moved(self, session: Session) -> None: ...
+    def moved(self, session: InvestigationSession) -> None: ...
 
 
 class Silent:
@@ -54,7 +54,7 @@ class Silent:
     def ended(self, number: int, trial: Trial) -> None:
         pass
 
-    def moved(self, session: Session) -> None:
+    def moved(self, session: InvestigationSession) -> None:
         pass
 
 

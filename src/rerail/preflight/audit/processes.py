@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rerail.platform.command_line import programs
+from rerail.platform.wrapper_table import MPI_LAUNCHERS
 from rerail.preflight.audit.finding import Finding
 from rerail.preflight.audit.known import load
 from rerail.preflight.audit.target import Target
@@ -153,7 +155,7 @@ def _oversubscribed(target: Target) -> list[Finding]:
         return []
     logical = int((target.surroundings.get("cpu") or {}).get("logical_cores") or cores)
     # torchrun gives each of several ranks one thread by itself; mpirun does not.
-    is_mpi = any(Path(word).name in ("mpirun", "mpiexec", "srun") for word in target.command)
+    is_mpi = not MPI_LAUNCHERS.isdisjoint(programs(target.command))
     if is_mpi and processes > 1 and logical * processes > cores:
         return [_too_many_threads(logical, processes, cores, "", max(1, cores // processes))]
     if cores < logical and "torch" in target.imported and _quota():

@@ -8,15 +8,14 @@ that cannot be parsed is named in `problems` and otherwise passed over.
 from __future__ import annotations
 
 import ast
-import re
-import shlex
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rerail.platform.command_line import innermost, program_call
 from rerail.platform.patterns import linear
 
-_PYTHON = linear(r"^(?:python|pypy)[\d.]*t?$")
 _LIBRARY = linear(r"\.(?:so(?:\.[\d.]+)?|dylib)$")
 _WORKER_OPTION = linear(r"^--?(?:num[-_])?(?:data[-_]?loader[-_])?(?:num[-_])?workers?$|^-j$")
 _CATCH_IMPORTS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
@@ -48,9 +47,9 @@ def read_program(
     command: Sequence[str], cwd: Path, environ: Mapping[str, str], paths: Sequence[str] = ()
 ) -> Program:
     program = Program()
-    words = _words(command)
+    words = innermost(command) or list(command)
     program.workers = _workers_of(words)
-    source = _find_source(words, cwd, paths)
+    source = _find_source(words, cwd, environ, paths)
     if source is None:
         return program
     path, text = source
@@ -60,21 +59,6 @@ def read_program(
     own += list(_editable(paths))
     _follow(program, path, text, own)
     return program
-
-
-def _words(command: Sequence[str]) -> list[str]:
-    """The command, and the words of a shell text inside it."""
-    found: list[str] = []
-    for at, word in enumerate(command):
-        is_script = at > 0 and re.fullmatch(r"-[a-z]*c", command[at - 1]) is not None
-        if is_script and not _PYTHON.match(Path(command[0]).name):
-            try:
-                found += shlex.split(word)
-                continue
-            except ValueError:
-                pass
-        found.append(word)
-    return found
 
 
 def _workers_of(words: Sequence[str]) -> int | None:
@@ -91,36 +75,31 @@ def _workers_of(words: Sequence[str]) -> int | None:
 
 
 def _find_source(
-    words: list[str], cwd: Path, paths: Sequence[str]
+    words: list[str], cwd: Path, environ: Mapping[str, str], paths: Sequence[str]
 ) -> tuple[Path | None, str] | None:
-    starts = [i for i, word in enumerate(words) if _PYTHON.match(Path(word).name)]
-    for start in starts:
-        at = start + 1
-        while at < len(words) and words[at].startswith("-"):
-            if words[at] == "-c" and at + 1 < len(words):
-                return None, words[at + 1]
-            if words[at] == "-m" and at + 1 < len(words):
-                found = _module_file(words[at + 1], [cwd, *_editable(paths), *map(Path, paths)])
-                if found and not found.match("torch/distributed/*"):
-                    return found, _text(found)
-                break
-            at += 2 if words[at] in ("-W", "-X") else 1
-        else:
-            if at < len(words) and (cwd / words[at]).is_file():
-                return cwd / words[at], _text(cwd / words[at])
-    for word in words:
-        path = cwd / word
-        if word.endswith(".py") and path.is_file():
-            return path, _text(path)
-    return _console_script(words, cwd)
+    call = program_call(words)
+    if call is not None and call.kind == "code":
+        return None, call.target
+    if call is not None and call.kind == "module":
+        found = _module_file(call.target, [cwd, *_editable(paths), *map(Path, paths)])
+        if found is not None:
+            return found, _text(found)
+    named = [call.target] if call is not None and call.kind == "script" else []
+    for word in [*named, *(word for word in words if word.endswith(".py"))]:
+        if (cwd / word).is_file():
+            return cwd / word, _text(cwd / word)
+    return _console_script(words, cwd, environ)
 
 
-def _console_script(words: list[str], cwd: Path) -> tuple[Path, str] | None:
-    path = cwd / words[0] if words else cwd
-    if path.is_file():
-        text = _text(path)
+def _console_script(
+    words: list[str], cwd: Path, environ: Mapping[str, str]
+) -> tuple[Path, str] | None:
+    first = words[0] if words else ""
+    found = first if "/" in first else shutil.which(first, path=environ.get("PATH"))
+    if found and (cwd / found).is_file():
+        text = _text(cwd / found)
         if text.startswith("#!") and "python" in text.partition("\n")[0]:
-            return path, text
+            return cwd / found, text
     return None
 
 

@@ -106,7 +106,7 @@ def find_target(command: Sequence[str], cwd: Path, environ: Mapping[str, str]) -
     target = Target(tuple(command), cwd, environ, around, interpreter)
     target.distributions = installed(folders)
     if command:
-        target.program = read_program(_with_program(command, cwd, environ), cwd, environ, folders)
+        target.program = read_program(command, cwd, environ, folders)
     return target
 
 
@@ -123,12 +123,3 @@ def active_interpreter(cwd: Path, environ: Mapping[str, str]) -> Interpreter | N
         if found is not None:
             return found
     return None
-
-
-def _with_program(command: Sequence[str], cwd: Path, environ: Mapping[str, str]) -> list[str]:
-    """The command with its first word as a path, so that a console script can be read."""
-    import shutil
-
-    first = command[0]
-    found = first if "/" in first else shutil.which(first, path=environ.get("PATH"))
-    return [found or first, *command[1:]]

@@ -16,14 +16,14 @@ from rerail.preflight.memory.proc_memory import ProcessMemory, counted_once
 from rerail.preflight.memory.rehearsal import Rehearsal, Report
 from rerail.records import BlackBox
 
-# Heaps fray: two runs of one program differ by the holes between their blocks, which depend on
-# where the kernel has put the heap. Holes come about one by one, so that what they add goes with
+# Heaps become fragmented: two runs of one program differ by the holes between their blocks, which
+# depend on where the kernel has put the heap. Holes come about one by one, so that what they add goes with
 # the square root of what the steps have added. The end of an epoch stirs a heap up once more: a
 # smaller batch, a validation, a checkpoint.
-_FRAY, _FRAY_AFTER_AN_EPOCH = 2.0, 0.5  # times the square root of MiB
+_FRAGMENTATION, _FRAGMENTATION_AFTER_AN_EPOCH = 2.0, 0.5  # times the square root of MiB
 _TWICE = 2  # in a parent, and in what its workers keep of it
 _SETTLED_STEPS = 15  # the most of fewer steps is less than it will be
-_MOST_FRAY_SHARE = 0.4
+_MOST_FRAGMENTATION_SHARE = 0.4
 _UNSETTLED_STEPS = 2  # the first has no optimizer state, the second is the first with everything
 _WORKER_SHARE = 0.05  # of what is a loader worker's own
 _REWRITTEN_SHARE = 0.12  # of what was there before the steps: reference counts are written too
@@ -65,16 +65,16 @@ def predict(rehearsal: Rehearsal) -> Prediction:
         # Workers that were begun early left a fuller heap than those after a validation will,
         # which makes up for the stirring that was not seen.
         is_stirred = _has_seen_an_epoch(report) or report.first_workers_bytes is not None
-        fray = fraying(_added_by_steps(report), report.steps, is_stirred)
+        fragmented = fragmentation_bytes(_added_by_steps(report), report.steps, is_stirred)
         if report.workers_begun_step:
-            fray += _TWICE * restlessness(report)
-        once, added = once + fray, added + fray
-        spread += fray
+            fragmented += _TWICE * heap_swing_bytes(report)
+        once, added = once + fragmented, added + fragmented
+        spread += fragmented
     for worker in workers_of(rehearsal):
         more = int(_WORKER_SHARE * worker.own_bytes)
         once, added = once + more, added + more
     later = kept_by_later_workers(rehearsal)
-    later += int(spread) if later else 0  # what frays is kept twice too
+    later += int(spread) if later else 0  # what is lost to holes is kept twice too
     once, added = once + later, added + later * max(1, len(workers_of(rehearsal)))
     mapped_then, added_then = _mapped(rehearsal)
     once += mapped_then - mapped_now
@@ -110,12 +110,12 @@ def step_peaks(report: Report) -> list[int]:
     return [peaks[step] for step in sorted(peaks)]
 
 
-def fraying(added_bytes: int, steps: int, has_seen_an_epoch: bool = False) -> int:
+def fragmentation_bytes(added_bytes: int, steps: int, has_seen_an_epoch: bool = False) -> int:
     """What the allocator will still add to what the steps have added."""
-    factor = _FRAY_AFTER_AN_EPOCH if has_seen_an_epoch else _FRAY
+    factor = _FRAGMENTATION_AFTER_AN_EPOCH if has_seen_an_epoch else _FRAGMENTATION
     unseen = math.sqrt(max(1.0, _SETTLED_STEPS / max(1, steps)))
     more = factor * unseen * math.sqrt(added_bytes / _MIB) * _MIB
-    return int(min(more, _MOST_FRAY_SHARE * added_bytes))
+    return int(min(more, _MOST_FRAGMENTATION_SHARE * added_bytes))
 
 
 def _has_seen_an_epoch(report: Report) -> bool:
@@ -123,7 +123,7 @@ def _has_seen_an_epoch(report: Report) -> bool:
     return any(mark["mark"] == "loop begun" and int(mark["step"]) > 0 for mark in report.marks)
 
 
-def restlessness(report: Report) -> int:
+def heap_swing_bytes(report: Report) -> int:
     """How far above its usual level the private memory that a step leaves behind has been.
 
     Workers are forked from a parent at one of these levels, those of each epoch at another.

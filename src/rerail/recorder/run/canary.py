@@ -15,8 +15,7 @@ import os
 import signal
 import socket
 
-from rerail.platform import libc
-from rerail.platform import proc_files as glance
+from rerail.platform import libc, proc_files
 from rerail.recorder.run.descriptors import close_all_but
 
 ANSWER_SECONDS = 0.25
@@ -49,7 +48,7 @@ class Canary:
     def has_heard(self, number: int) -> bool:
         """Whether the group got this signal; asking makes the canary forget it."""
         try:
-            text = glance.read(self.pid, "status") or b""
+            text = proc_files.read(self.pid, "status") or b""
             pending = int(text[text.index(b"ShdPnd:") + 7 :].split(None, 1)[0], 16)
         except (ValueError, IndexError):
             return False

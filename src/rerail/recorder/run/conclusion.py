@@ -1,7 +1,7 @@
 """What is written once the command has ended: crashes, the kernel's account, the outcome.
 
-In: how the root ended and what the senses hold. Out: crashes.json, after.json, and the outcome with
-its sentence. Promises: no longer than its time budget; whatever fails is named as missing.
+In: how the root ended and what the sampler holds. Out: crashes.json, after.json, and the outcome
+with its sentence. Promises: no longer than its time budget; whatever fails is named as missing.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from rerail.platform.forked_task import Errand
+from rerail.platform.forked_task import ForkedTask
 from rerail.recorder.tree.endings import Ending
 from rerail.records import Outcome, ProcessRecord
+from rerail.wording import duration_in_words
 
 SYMBOLS_SECONDS = 0.7  # to name the functions of a crash; later readers can do it again at leisure
 
@@ -52,11 +53,11 @@ def write_crashes(writer: Writer, t0_ns: int, miss: Callable[[str, str], None]) 
 
         writer.write_json("crashes.json", [name_functions(crash) for crash in crashes])
 
-    errand = Errand.start("symbols", symbolise, SYMBOLS_SECONDS)
-    while not errand.is_over():
+    task = ForkedTask.start("symbols", symbolise, SYMBOLS_SECONDS)
+    while not task.is_over():
         time.sleep(0.005)
-    if errand.problem:
-        miss("function names of the crash", errand.problem)
+    if task.problem:
+        miss("function names of the crash", task.problem)
     return len(crashes)
 
 
@@ -81,7 +82,7 @@ def outcome_of(
     was_hung: bool,
 ) -> Outcome:
     """How the command ended, in one sentence and in fields; `swallowed` is a descendant's death."""
-    after = f"after {in_words(elapsed_seconds)}"
+    after = f"after {duration_in_words(elapsed_seconds)}"
     role = processes[0].role if processes else None
     if not ending.is_known:
         return Outcome("unknown", f"the command ended {after}; nobody could tell how", process=role)
@@ -125,15 +126,3 @@ def swallowed_death(processes: Sequence[ProcessRecord]) -> str | None:
 
 def _how(ending: Ending) -> str:
     return ending.signal or f"exit code {ending.exit_code}"
-
-
-def in_words(seconds: float) -> str:
-    """0.3 s, 42 s, 12 min 5 s, 3 h 20 min."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"

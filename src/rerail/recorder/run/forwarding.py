@@ -13,7 +13,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rerail.platform import proc_files as glance
+from rerail.platform import proc_files
 from rerail.recorder.run.canary import Canary
 from rerail.recorder.run.keyboard import Keyboard
 from rerail.recorder.run.relay import Relay
@@ -189,7 +189,7 @@ def can_be_continued() -> bool:
                 return True
         except OSError:
             return False
-        stat = glance.read_stat(pid)
+        stat = proc_files.read_stat(pid)
         if stat is None:
             return False
         pid = stat.parent_pid

@@ -32,7 +32,7 @@ from rerail.recorder.tree.endings import Ending
 ANSWER_SECONDS = 0.25
 
 
-class Charge(NamedTuple):
+class GuardianInputs(NamedTuple):
     """What the guardian guards."""
 
     stdio: Stdio
@@ -51,13 +51,13 @@ class Guardian:
         self.is_lost = False
 
     @classmethod
-    def start(cls, charge: Charge) -> Guardian:
+    def start(cls, inputs: GuardianInputs) -> Guardian:
         ours, theirs = socket.socketpair()
         pid = os.fork()
         if pid == 0:
             try:
                 ours.close()
-                _Guarding(charge, theirs).run()
+                _Guarding(inputs, theirs).run()
             finally:
                 os._exit(0)
         theirs.close()
@@ -125,8 +125,8 @@ class Guardian:
 class _Guarding:
     """The guardian's own process."""
 
-    def __init__(self, charge: Charge, link: socket.socket) -> None:
-        self._charge = charge
+    def __init__(self, inputs: GuardianInputs, link: socket.socket) -> None:
+        self._inputs = inputs
         self._link = link
         self._root_pid = 0
         self._root_pidfd = -1
@@ -145,7 +145,7 @@ class _Guarding:
             if word == "root":
                 self._note_root(int(argument))
             elif word == "close":
-                self._drop(self._charge.stdio.channels[int(argument)])
+                self._drop(self._inputs.stdio.channels[int(argument)])
             try:
                 self._link.send(b"ok")
             except ConnectionError:
@@ -157,10 +157,10 @@ class _Guarding:
 
     def _settle_in(self) -> None:
         os.setsid()
-        self._charge.stdio.close_inner_ends()
-        for descriptor in self._charge.unneeded:
+        self._inputs.stdio.close_inner_ends()
+        for descriptor in self._inputs.unneeded:
             os.close(descriptor)
-        if self._charge.owns_process:
+        if self._inputs.owns_process:
             close_inherited()
         libc.set_process_name("rerail-guardian")
         for number in signal.valid_signals():
@@ -169,7 +169,7 @@ class _Guarding:
             except (OSError, ValueError):  # KILL and STOP
                 continue
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        if self._charge.stdio.outer is None:
+        if self._inputs.stdio.outer is None:
             point_at_null(0)
         os.chdir("/")  # keeps no file system busy; the run folder's path is absolute
 
@@ -188,11 +188,11 @@ class _Guarding:
 
     def _take_over(self) -> None:
         """The recorder is gone without a goodbye."""
-        if self._charge.stdio.outer is not None:
-            self._charge.stdio.outer.restore()
+        if self._inputs.stdio.outer is not None:
+            self._inputs.stdio.outer.restore()
         keep = self._adopt(has_ended=False)
         loop = Loop(lambda name, error: None)
-        relay = Relay(loop, self._charge.stdio.channels, keep, self._drop)
+        relay = Relay(loop, self._inputs.stdio.channels, keep, self._drop)
         relay.start()
         loop.every(0.2, "reader", relay.drop_broken)
         is_over = False
@@ -205,7 +205,7 @@ class _Guarding:
             loop.forget(self._root_pidfd)
             _let_pass(relay, 0.2)
             ending = self._how_root_ended(1.0)
-            self._charge.close_run(self._root_pid, ending)
+            self._inputs.close_run(self._root_pid, ending)
 
         if self._root_pidfd >= 0:
             loop.watch(self._root_pidfd, look)
@@ -217,7 +217,7 @@ class _Guarding:
         """After the end of a run: what its daemons still print."""
         keep = self._adopt(has_ended=True)
         loop = Loop(lambda name, error: None)
-        relay = Relay(loop, self._charge.stdio.channels, keep, self._drop)
+        relay = Relay(loop, self._inputs.stdio.channels, keep, self._drop)
         relay.start()
         loop.every(0.2, "reader", relay.drop_broken)
         while relay.open_channels:
@@ -225,7 +225,7 @@ class _Guarding:
 
     def _adopt(self, *, has_ended: bool) -> Keep:
         try:
-            return self._charge.adopt(has_ended)
+            return self._inputs.adopt(has_ended)
         except Exception:  # a record that cannot be written must not stop the output
             pass
         return lambda data, stream: None

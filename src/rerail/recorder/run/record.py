@@ -15,8 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rerail.platform import libc
-from rerail.platform import proc_files as glance
+from rerail.platform import libc, proc_files
 from rerail.recorder.run import conclusion
 from rerail.recorder.run.canary import Canary
 from rerail.recorder.run.carrying_on import carry_on
@@ -27,7 +26,7 @@ from rerail.recorder.run.descriptors import (
     point_at_null,
 )
 from rerail.recorder.run.forwarding import Forwarding
-from rerail.recorder.run.guardian import Charge, Guardian
+from rerail.recorder.run.guardian import Guardian, GuardianInputs
 from rerail.recorder.run.keyboard import Keyboard
 from rerail.recorder.run.launch import CommandNotStarted, Launch, find_program
 from rerail.recorder.run.loop import Loop
@@ -36,7 +35,7 @@ from rerail.recorder.run.relay import Relay
 from rerail.recorder.run.signals import SignalInbox
 from rerail.recorder.run.stdio import Stdio, connect, pass_through
 from rerail.recorder.run.terminal import survey
-from rerail.recorder.sampling import SAMPLE_SECONDS, Senses
+from rerail.recorder.sampling import SAMPLE_SECONDS, Sampler
 from rerail.recorder.stalls.watch import Stalling
 from rerail.recorder.tree.endings import Ending, from_status
 from rerail.recorder.tree.process_news import ProcessNews
@@ -71,7 +70,7 @@ class _Run:
                 lambda what, error: self._miss(what, f"{type(error).__name__}: {error}")
             )
             self._tree = Tree(self._writer, self._loop, self._writer.t0_ns)
-            self._senses = Senses(self._writer, self._tree, self._cwd)
+            self._sampler = Sampler(self._writer, self._tree, self._cwd)
             self._stdio: Stdio = self._attempt("output", lambda: connect(self._streams)) or (
                 pass_through(self._streams)
             )
@@ -107,16 +106,16 @@ class _Run:
     def _start(self) -> int:
         if not libc.become_subreaper():
             self._miss("orphans", "this system has no subreaper: the ends of orphans are unknown")
-        if not glance.has_proc():
+        if not proc_files.has_proc():
             self._miss("the tree", "this system has no /proc: only the command itself is followed")
         self._news = self._attempt(
             "the tree", lambda: ProcessNews(self._loop, self._tree, self._miss)
         )
         added = self._inject()
-        self._senses.plan_surroundings(self._command, self._options.environ, added)
-        if glance.has_proc():
+        self._sampler.plan_surroundings(self._command, self._options.environ, added)
+        if proc_files.has_proc():
             self._canary = self._attempt("canary", Canary.start)
-        self._guardian = self._attempt("guardian", lambda: Guardian.start(self._charge()))
+        self._guardian = self._attempt("guardian", lambda: Guardian.start(self._guardian_inputs()))
         for helper in (self._canary, self._guardian):
             if helper is not None:
                 self._tree.own_helpers.add(helper.pid)
@@ -148,8 +147,8 @@ class _Run:
                 self._attempt("closing standard input", lambda: point_at_null(0))
         if guardian is not None:
             self._attempt("guardian", lambda: guardian.note_root(pid))
-        self._tree.on_start = self._senses.note_process
-        self._tree.on_end = self._senses.process_ended
+        self._tree.on_start = self._sampler.note_process
+        self._tree.on_end = self._sampler.process_ended
         self._attempt("the tree", lambda: self._tree.add_root(pid, self._command, started_t))
         if news is not None:
             self._attempt("the tree", news.follow_tree)
@@ -175,7 +174,7 @@ class _Run:
 
         return self._attempt("agent", inject) or {}
 
-    def _charge(self) -> Charge:
+    def _guardian_inputs(self) -> GuardianInputs:
         def adopt(has_ended: bool) -> Callable[[bytes, str], None]:
             writer = RunWriter.adopt(self._writer.path)
             if not has_ended:
@@ -189,7 +188,7 @@ class _Run:
                     why="it was killed; vitals and the ends of processes are missing from here on",
                 )
             self._writer = writer
-            self._senses.use(writer)
+            self._sampler.use(writer)
             return self._keep
 
         def close_run(root_pid: int, ending: Ending) -> None:
@@ -211,7 +210,7 @@ class _Run:
             unneeded += self._news.descriptors
         if self._canary is not None:
             unneeded.append(self._canary.fileno())
-        return Charge(self._stdio, self._options.owns_process, unneeded, adopt, close_run)
+        return GuardianInputs(self._stdio, self._options.owns_process, unneeded, adopt, close_run)
 
     def _could_not_start(self, error: BaseException) -> NoReturn:
         """No program, or no means to record it: leave nothing of ours behind, and say so."""
@@ -265,7 +264,7 @@ class _Run:
         if self._news is not None:
             self._attempt("the tree", self._news.tick)
         self._attempt("the tree", self._tree.tick)
-        self._senses.catch_up()
+        self._sampler.catch_up()
         self._attempt("output", self._relay.drop_broken)
         if self._keyboard is not None:
             self._attempt("keyboard", self._keyboard.attend)
@@ -277,7 +276,7 @@ class _Run:
         # A wake-up costs as much as a small sample: later means at a later tick, not between two.
         now = time.monotonic()
         if now >= self._sample_due:
-            self._sample_due = now + self._senses.tick() - SAMPLE_SECONDS / 2
+            self._sample_due = now + self._sampler.tick() - SAMPLE_SECONDS / 2
 
     def _read_signals(self) -> None:
         assert self._forwarding is not None
@@ -307,7 +306,7 @@ class _Run:
     def _look_for_stall(self) -> None:
         if self._stalling is None:
             self._stalling = Stalling(self._writer, self._tree, self._options)
-        self._stalling.look(self._relay.bytes_total, self._senses.cpu_seconds)
+        self._stalling.look(self._relay.bytes_total, self._sampler.cpu_seconds)
 
     def _keep(self, data: bytes, stream: str) -> None:
         # A record that cannot be written must not stop the output itself.
@@ -342,7 +341,7 @@ class _Run:
     def _conclude(self) -> Recording:
         root = self._tree.root
         assert root is not None and root.ending is not None
-        self._senses.close()
+        self._sampler.close()
         self._let_rest_pass()
         if self._keyboard is not None:
             self._keyboard.close()
@@ -387,7 +386,7 @@ class _Run:
         self._attempt("agent files", lambda: conclusion.remove_unused(self._writer.agent_dir))
         processes = self._tree.records()
         self._swallowed_death = conclusion.swallowed_death(processes[1:])
-        after = self._senses.finish_kernel(processes)
+        after = self._sampler.finish_kernel(processes)
         if after is not None:
             self._writer.write_json("after.json", after)
         was_hung = self._stalling is not None and self._stalling.has_killed
@@ -395,9 +394,9 @@ class _Run:
             ending, elapsed, processes, self._swallowed_death, was_hung=was_hung
         )
         # Of a command that ended well within a moment nobody will ask for its surroundings.
-        self._senses.finish_surroundings(is_wanted=outcome.kind != "ok")
+        self._sampler.finish_surroundings(is_wanted=outcome.kind != "ok")
         if self._stalling is not None:
-            self._stalling.close(self._relay.bytes_total, self._senses.cpu_seconds)
+            self._stalling.close(self._relay.bytes_total, self._sampler.cpu_seconds)
         self._writer.finish(outcome, elapsed)
         return outcome
 
@@ -443,7 +442,7 @@ class _Run:
 
     def _miss(self, what: str, why: str) -> None:
         with suppress(Exception):  # nobody is left to be told
-            self._senses.miss(what, why)
+            self._sampler.miss(what, why)
 
     def _attempt(self, what: str, action: Callable[[], Any]) -> Any:
         try:

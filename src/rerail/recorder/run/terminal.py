@@ -16,7 +16,7 @@ import struct
 import termios
 from typing import Any, NamedTuple
 
-from rerail.platform import proc_files as glance
+from rerail.platform import proc_files
 
 STREAMS = ("stdin", "stdout", "stderr")
 
@@ -167,7 +167,7 @@ class OuterTerminal:
 
 def stops_on(pid: int, number: int) -> bool:
     """Whether this process leaves the signal to its default: neither caught nor ignored."""
-    text = glance.read(pid, "status")
+    text = proc_files.read(pid, "status")
     if not text:
         return False
     for line in text.splitlines():

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rerail.platform.procfs import read_start_ticks
+from rerail.platform.proc_files import read_start_ticks
 from rerail.recorder.kernel.symbols import AddressNamer
 from rerail.recorder.stalls import stacks_by_debugger as spied
 from rerail.recorder.stalls import stacks_by_signal as asked

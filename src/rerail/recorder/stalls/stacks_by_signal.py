@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rerail.agent import rerail_layout as layout
 from rerail.platform.patterns import linear
-from rerail.platform.procfs import read_start_ticks
+from rerail.platform.proc_files import read_start_ticks
 from rerail.recorder.stalls.waits import Waiting
 from rerail.records import PythonFrame, ThreadStack
 from rerail.store import open_regular, read_head

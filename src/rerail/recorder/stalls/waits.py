@@ -14,6 +14,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from rerail.platform.proc_files import read_stat
+
 MOST_THREADS = 256
 
 _X86_64 = {
@@ -146,11 +148,10 @@ def look(pid: int, tree: list[int]) -> list[Waiting]:
 
 def _look_at_thread(pid: int, thread: int, tree: list[int]) -> Waiting | None:
     folder = f"/proc/{pid}/task/{thread}/"
-    stat = _read(folder + "stat")
+    stat = read_stat(pid, thread)
     if stat is None:
         return None
-    name = stat[stat.find("(") + 1 : stat.rfind(")")]
-    state = stat[stat.rfind(")") + 2 : stat.rfind(")") + 3]
+    name, state = stat.name, stat.state
     channel = _read(folder + "wchan")
     channel = None if channel in (None, "", "0") else channel
     call = parse_syscall(_read(folder + "syscall") or "")

@@ -14,11 +14,11 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rerail.platform.forked_task import Errand
-from rerail.recorder.run.conclusion import in_words
+from rerail.platform.forked_task import ForkedTask
 from rerail.recorder.tree.processes import Tree
 from rerail.records import Stall
 from rerail.store import RunWriter
+from rerail.wording import duration_in_words
 
 if TYPE_CHECKING:
     from rerail.recorder.stalls.judgement import Stalled
@@ -46,17 +46,17 @@ class Stalling:
         self._options = options
         self._watch = StallWatch(options.stall_seconds)
         self._counters = ProgressCounters(writer.agent_dir)
-        self._errand: Errand | None = None
+        self._stacks_task: ForkedTask | None = None
         self._reaction: Any = None
         self._kill_at: float | None = None
         self.has_killed = False
 
     def look(self, output_bytes: int, cpu_seconds: float) -> None:
         """Once a second."""
-        if self._errand is not None and self._errand.is_over():
-            if self._errand.problem:
-                self._writer.event("missing", what="stacks", why=self._errand.problem)
-            self._errand = None
+        if self._stacks_task is not None and self._stacks_task.is_over():
+            if self._stacks_task.problem:
+                self._writer.event("missing", what="stacks", why=self._stacks_task.problem)
+            self._stacks_task = None
             self._act()
         if self._kill_at is not None and time.monotonic() >= self._kill_at:
             self._kill_at = None
@@ -79,7 +79,9 @@ class Stalling:
         self._writer.event(
             "stall", silent_seconds=silent, threshold_seconds=threshold, action=action
         )
-        self._say(f"no step and no output for {in_words(silent)}; taking everybody's stacks")
+        self._say(
+            f"no step and no output for {duration_in_words(silent)}; taking everybody's stacks"
+        )
         processes = self._tree.processes
 
         def take_stacks() -> None:
@@ -88,8 +90,8 @@ class Stalling:
             found = stacks.take(processes, self._writer.agent_dir)
             self._writer.append("stalls.jsonl", Stall(t, silent, threshold, action, found))
 
-        self._errand = Errand.start("stacks", take_stacks, STACKS_SECONDS)
-        self._tree.own_helpers.add(self._errand.pid)
+        self._stacks_task = ForkedTask.start("stacks", take_stacks, STACKS_SECONDS)
+        self._tree.own_helpers.add(self._stacks_task.pid)
 
     def _act(self) -> None:
         """The stacks are on file: only now may anything be changed."""
@@ -147,9 +149,9 @@ class Stalling:
     def close(self, output_bytes: int, cpu_seconds: float) -> None:
         """The run is over; its last words may have ended a stall."""
         self._observe(output_bytes, cpu_seconds)
-        if self._errand is not None:
-            self._errand.cancel()
-            self._errand = None
+        if self._stacks_task is not None:
+            self._stacks_task.cancel()
+            self._stacks_task = None
         if self._reaction is not None:
             self._reaction.poll()
         self._counters.close()

@@ -12,7 +12,7 @@ import struct
 import sys
 from typing import NamedTuple
 
-from rerail.platform import proc_files as glance
+from rerail.platform import proc_files
 from rerail.recorder.run.signals import signal_name
 
 _PIDFD_GET_INFO = 0xC0000000 | 64 << 16 | 0xFF << 8 | 11  # _IOWR(0xFF, 11, 64 bytes)
@@ -79,7 +79,7 @@ def from_pidfd(descriptor: int) -> Ending | None:
 def from_zombie(pid: int, start_ticks: int) -> Ending | None:
     """The status in a zombie's stat line. Who may not trace the process reads 0 there."""
     try:
-        text = glance.read(pid, "stat") or b""
+        text = proc_files.read(pid, "stat") or b""
         fields = text[text.rindex(b")") + 2 :].split()
         if fields[0] not in (b"Z", b"X") or (start_ticks and int(fields[19]) != start_ticks):
             return None

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from rerail.platform import proc_files as glance
+from rerail.platform import proc_files
 from rerail.recorder.tree import connector_filter
 from rerail.recorder.tree.connector_filter import COMM, EVENT_AT, EXEC, EXIT, FORK
 
@@ -209,7 +209,7 @@ class ProcessScan:
 
     def _has_news(self) -> bool:
         """The last field of loadavg is the newest pid: unchanged means that nobody was born."""
-        fields = (glance.read_machine("loadavg") or b"").split()
+        fields = (proc_files.read_machine("loadavg") or b"").split()
         newest = fields[-1] if fields else b""
         if newest and newest == self._newest:
             return False

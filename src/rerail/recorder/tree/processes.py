@@ -15,7 +15,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
-from rerail.platform import proc_files as glance
+from rerail.platform import proc_files
+from rerail.platform.command_line import is_python
 from rerail.platform.procfs import StatFields
 from rerail.recorder.tree import endings
 from rerail.recorder.tree.endings import Ending
@@ -66,7 +67,7 @@ class Tree:
         self._batch = 0  # of news, counted
         self._exits: dict[int, Exit] = {}  # of this batch, of those who ran no other program
         self._listed_count = 0
-        self.uncounted = 0
+        self.unlisted_count = 0
         self.own_helpers: set[int] = (
             set()
         )  # guardian and the like: children of ours, not of the run
@@ -118,7 +119,7 @@ class Tree:
         for pid in pids:
             if pid in self.living or pid == self._own_pid or pid in self.own_helpers:
                 continue
-            stat = glance.read_stat(pid)
+            stat = proc_files.read_stat(pid)
             if stat is None or self._has_ended(pid, stat.start_ticks):
                 continue
             if self._is_ours(stat.parent_pid):
@@ -142,7 +143,7 @@ class Tree:
         if event.pid in self.living or event.pid in self.own_helpers:
             return
         t = (event.monotonic_ns - self._t0_ns) / 1e9
-        if self._has_ended(event.pid, glance.start_ticks_at(event.monotonic_ns)):
+        if self._has_ended(event.pid, proc_files.start_ticks_at(event.monotonic_ns)):
             return
         parent = self._parent_called(event.parent)
         if parent is not None and (parent.ended_t is None or t <= parent.ended_t):
@@ -161,8 +162,8 @@ class Tree:
     def _add(
         self, pid: int, parent: int, t: float, *, is_root: bool = False, born_ns: int = 0
     ) -> Process:
-        stat = glance.read_stat(pid)
-        start_ticks = stat.start_ticks if stat else glance.start_ticks_at(born_ns)
+        stat = proc_files.read_stat(pid)
+        start_ticks = stat.start_ticks if stat else proc_files.start_ticks_at(born_ns)
         process = Process(pid, start_ticks, parent, max(t, 0.0))
         try:
             process.pidfd = os.pidfd_open(pid)
@@ -182,7 +183,7 @@ class Tree:
 
     def _add_ended(self, parent: Process, birth: Fork, end: Exit, t: float) -> None:
         """A copy of its parent that has ended already: there is nothing left to look at."""
-        process = Process(birth.pid, glance.start_ticks_at(birth.monotonic_ns), parent.pid, t)
+        process = Process(birth.pid, proc_files.start_ticks_at(birth.monotonic_ns), parent.pid, t)
         self._refresh(parent, process)
         process.command, process.name, process.rank = parent.command, parent.name, parent.rank
         process.was_over_when_heard_of = True
@@ -198,9 +199,9 @@ class Tree:
     ) -> None:
         parent = self._parent_of(process)
         inherited = parent.command if parent else self._root_command
-        process.command = glance.read_command(process.pid) or inherited
+        process.command = proc_files.read_command(process.pid) or inherited
         process.name = stat.name if stat else (parent.name if parent else "")
-        process.rank = rank_of(glance.read_rank_variables(process.pid))
+        process.rank = rank_of(proc_files.read_rank_variables(process.pid))
         if process.rank is None and parent is not None:
             process.rank = parent.rank
         self._give_role(process, parent, is_root=is_root)
@@ -246,11 +247,11 @@ class Tree:
 
     def _look_again(self, process: Process) -> None:
         process.looked_in = self._batch
-        stat = glance.read_stat(process.pid)
+        stat = proc_files.read_stat(process.pid)
         if stat is None or stat.start_ticks != process.start_ticks or stat.state in "ZX":
             self._told_of_change(process, lambda: self._describe_from_box(process))
             return
-        command = glance.read_command(process.pid)
+        command = proc_files.read_command(process.pid)
         if process.is_listed and (
             not command or (command == process.command and stat.name == process.name)
         ):
@@ -295,12 +296,6 @@ class Tree:
                 del self._undecided[pid]
                 self._finish(process, ending)
 
-    def reap(self) -> None:
-        """After SIGCHLD: take in orphans that were left to us and have already ended."""
-        for process in list(self.living.values()):
-            if process.pidfd < 0:
-                self._settle(process)
-
     def _ask(self, process: Process) -> Ending | None:
         """Those who know for certain, best first. The root is reaped by `record` alone."""
         ending = endings.wait_for(process.pid)
@@ -316,7 +311,7 @@ class Tree:
         """The process is gone, or may be."""
         if process.pidfd >= 0:
             self._watch.forget(process.pidfd)
-        elif glance.is_running(process.pid, process.start_ticks):
+        elif proc_files.is_running(process.pid, process.start_ticks):
             return
         ending = self._ask(process)
         if ending is not None:
@@ -377,7 +372,7 @@ class Tree:
             was_short = process.ending is not None and process.ending.is_clean
             is_too_many = self._listed_count >= 2 * MOST_LISTED
             if was_short or (process.ending is None and is_too_many):
-                self.uncounted += 1
+                self.unlisted_count += 1
                 return
         self._listed_count += 1
         process.is_listed = True
@@ -414,12 +409,11 @@ class Tree:
                 self._writer.event(
                     "process-changed", pid=process.pid, start=process.start_ticks, role="daemon"
                 )
-        if self.uncounted:
+        if self.unlisted_count:
             self._writer.event(
-                "note", text=f"{self.uncounted} more short-lived processes are not listed"
+                "note", text=f"{self.unlisted_count} more short-lived processes are not listed"
             )
 
 
 def _is_python(command: Sequence[str]) -> bool:
-    program = program_of(command)
-    return program.startswith("python") and not program.endswith(".py")
+    return bool(command) and is_python(command[0])

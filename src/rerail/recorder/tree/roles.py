@@ -8,19 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-SHELLS = {"sh", "bash", "dash", "zsh", "ksh", "fish", "ash", "busybox", "make", "env", "nohup"}
+from rerail.platform.command_line import is_python, launcher_of, program_name
+from rerail.platform.wrapper_table import (
+    CONDA_TOOLS,
+    LAUNCHERS,
+    MPI_LAUNCHERS,
+    PROJECT_TOOLS,
+    SHELLS,
+    WRAPPERS,
+)
+
 # They start the real program as a child and pass its ending on, as a shell script does.
-SHELLS |= {"timeout", "time", "uv", "poetry", "conda", "pixi", "hatch", "sudo", "su", "xvfb-run"}
-LAUNCHERS = {"torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "orterun", "srun", "ray"}
-LAUNCHER_MODULES = {
-    "torch.distributed.run",
-    "torch.distributed.launch",
-    "accelerate.commands.launch",
-    "deepspeed.launcher.launch",
-    "deepspeed.launcher.runner",
-}
-LAUNCHER_SCRIPTS = {"launch.py": "distributed", "run.py": "distributed"}
+_SHELLS = SHELLS | WRAPPERS.keys() | PROJECT_TOOLS.keys() | CONDA_TOOLS.keys()
+_SHELLS |= {"busybox", "make", "su"}
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "LOCAL_RANK")
+_LAUNCHERS = LAUNCHERS | MPI_LAUNCHERS | {"ray"}
 _HELPERS = ("resource_tracker", "semaphore_tracker", "forkserver")
 _WORKER_NAMES = ("pt_data_worker", "pt_data_pin")
 
@@ -48,7 +50,7 @@ def role_of(
     program = program_of(command) or name
     if _is_launcher(command, program):
         return "launcher"
-    if program in SHELLS:
+    if program in _SHELLS:
         return "shell"
     text = " ".join(command)
     if any(helper in text for helper in _HELPERS) and "-c" in command:
@@ -66,27 +68,15 @@ def role_of(
         return "rank"
     if is_root:
         return "main"
-    if parent_role == "shell" and program.startswith("python"):
+    if parent_role == "shell" and is_python(program):
         return "main"
     return "child"
 
 
 def program_of(command: Sequence[str]) -> str:
     """The last part of the program's path, without a login shell's dash."""
-    return command[0].rsplit("/", 1)[-1].lstrip("-") if command else ""
+    return program_name(command[0]) if command else ""
 
 
 def _is_launcher(command: Sequence[str], program: str) -> bool:
-    if program in LAUNCHERS:
-        return True
-    if not program.startswith("python"):
-        return False
-    for at, argument in enumerate(command[1:4], start=1):
-        if argument == "-m" and len(command) > at + 1:
-            return command[at + 1] in LAUNCHER_MODULES
-        last = argument.rsplit("/", 1)[-1]
-        if last in LAUNCHERS:
-            return True
-        if last in LAUNCHER_SCRIPTS and LAUNCHER_SCRIPTS[last] in argument:
-            return True
-    return False
+    return program in _LAUNCHERS or launcher_of(command) is not None

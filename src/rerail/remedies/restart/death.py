@@ -141,7 +141,7 @@ def stopped_by(folder: RunFolder, outcome: Outcome, diagnosis: Diagnosis) -> str
 
 def _deaths_at_one_step(diagnosis: Diagnosis) -> int:
     for observation in diagnosis.observations:
-        if observation.kind == "history" and observation.data.get("pattern") == "constant":
+        if observation.kind == "history" and observation.data.get("pattern") == "fixed-step":
             return len(observation.data.get("steps", ()))
     return 0
 

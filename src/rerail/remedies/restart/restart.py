@@ -50,7 +50,7 @@ class RestartOptions:
     backoff_seconds: float = 5.0
 
 
-class Teller(Protocol):
+class Reporter(Protocol):
     """Who is told while it works."""
 
     def said(self, text: str) -> None: ...
@@ -68,10 +68,10 @@ def run_with_restarts(
     store: Store,
     run_options: RunOptions,
     options: RestartOptions,
-    teller: Teller,
+    reporter: Reporter,
 ) -> Story:
     """Raises CommandNotStarted if there is no such program."""
-    return _Restarting(command, store, run_options, options, teller).run()
+    return _Restarting(command, store, run_options, options, reporter).run()
 
 
 class _Restarting:
@@ -81,14 +81,14 @@ class _Restarting:
         store: Store,
         run_options: RunOptions,
         options: RestartOptions,
-        teller: Teller,
+        reporter: Reporter,
     ) -> None:
         self._command = tuple(command)
         self._store = store
         # Streams and descriptors are needed again for the next attempt.
         self._run_options = replace(run_options, owns_process=False)
         self._options = options
-        self._teller = teller
+        self._reporter = reporter
         self._resume = _checked_resume(command, run_options, options)
         self._catalogue = load_catalogue()
         self._attempts: list[Attempt] = []
@@ -172,7 +172,7 @@ class _Restarting:
         try:
             death = read_death(folder, self._store, self._catalogue)
         finally:
-            self._teller.ended(recording)
+            self._reporter.ended(recording)
         attempt = Attempt(
             number=len(self._attempts) + 1,
             run=folder.id,
@@ -288,7 +288,7 @@ class _Restarting:
             time.sleep(seconds)
 
     def _say(self, text: str) -> None:
-        self._teller.said(text)
+        self._reporter.said(text)
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,14 @@ from rerail.store import Store, layout
 from rerail.wording import counted, listed, seconds_in_words
 
 if TYPE_CHECKING:
-    from rerail.remedies.verification.verify import Session
+    from rerail.remedies.verification.verify import VerificationSession
 
 SCHEMA = 1
 FILE_NAME = "verification.json"
 _MOST_TRACES = 4
 
 
-def answer_of(session: Session, seconds: float) -> dict[str, Any]:
+def answer_of(session: VerificationSession, seconds: float) -> dict[str, Any]:
     known = session.baseline
     unit: Unit = known.unit if known else "seconds"
     status = "refuted" if session.is_refuted else "proven" if session.is_proven else "not-proven"
@@ -53,7 +53,7 @@ def answer_of(session: Session, seconds: float) -> dict[str, Any]:
     return document
 
 
-def _before(session: Session) -> dict[str, Any] | None:
+def _before(session: VerificationSession) -> dict[str, Any] | None:
     known = session.baseline
     if known is None:
         return None
@@ -67,7 +67,7 @@ def _before(session: Session) -> dict[str, Any] | None:
     }
 
 
-def _needed(session: Session) -> dict[str, Any] | None:
+def _needed(session: VerificationSession) -> dict[str, Any] | None:
     needed, known = session.needed, session.baseline
     if needed is None or known is None:
         return None
@@ -80,7 +80,7 @@ def _needed(session: Session) -> dict[str, Any] | None:
     }
 
 
-def _cost(session: Session) -> Cost:
+def _cost(session: VerificationSession) -> Cost:
     known = session.baseline
     if known is None:
         return Cost()

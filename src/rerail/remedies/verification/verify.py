@@ -51,7 +51,7 @@ class VerifyOptions:
     is_fresh: bool = False  # runs of an earlier verification do not count
 
 
-class Watcher(Protocol):
+class VerificationWatcher(Protocol):
     """Who is told while it works."""
 
     def said(self, text: str) -> None: ...
@@ -69,20 +69,20 @@ def verify(
     changes: Sequence[str],
     store: Store,
     options: VerifyOptions,
-    watcher: Watcher,
+    watcher: VerificationWatcher,
 ) -> dict[str, Any]:
     """Is the failure gone with these changes? The document of `verify --json`."""
-    return Session(command, changes, store, options, watcher).run()
+    return VerificationSession(command, changes, store, options, watcher).run()
 
 
-class Session:
+class VerificationSession:
     def __init__(
         self,
         command: Sequence[str],
         changes: Sequence[str],
         store: Store,
         options: VerifyOptions,
-        watcher: Watcher,
+        watcher: VerificationWatcher,
     ) -> None:
         self.command = tuple(command)
         self.changes = parse_changes(changes)
