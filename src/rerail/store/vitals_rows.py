@@ -8,7 +8,6 @@ no number, or no plausible one, counts as not observed. At most VITALS_ROWS rows
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,7 @@ from rerail.store import layout
 from rerail.store.bounds import VITALS_ROWS
 from rerail.store.jsonlines import check_schema, read_objects
 from rerail.store.plausible import is_number, is_time
-
-PROCESS_FIELDS = tuple(field.name for field in dataclasses.fields(ProcessVitals))
-_KINDS: tuple[type[int] | type[float], ...] = tuple(
-    float if isinstance(field.default, float) else int
-    for field in dataclasses.fields(ProcessVitals)
-)
+from rerail.vitals_columns import PROCESS_COLUMNS
 
 
 def read_rows(path: Path, last_bytes: int | None = None) -> Iterator[VitalsRow]:
@@ -66,9 +60,9 @@ def _decode_row(value: dict[str, Any], fields: list[str]) -> VitalsRow | None:
 def _decode_vitals(columns: list[Any], fields: list[str]) -> ProcessVitals:
     found = dict(zip(fields, columns, strict=False))
     known: dict[str, Any] = {
-        name: kind(found[name])
-        for name, kind in zip(PROCESS_FIELDS, _KINDS, strict=True)
-        if is_number(found.get(name))
+        column.name: (float if column.is_fraction else int)(found[column.name])
+        for column in PROCESS_COLUMNS
+        if is_number(found.get(column.name))
     }
     return ProcessVitals(**known)
 
