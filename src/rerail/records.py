@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from rerail.vitals_columns import ProcessVitals as ProcessVitals
+
 OutcomeKind = Literal["ok", "exit", "signal", "hang", "unknown"]
 RunState = Literal["running", "ended", "lost"]  # lost: the recorder itself was killed
 
@@ -228,29 +230,6 @@ class BlackBox:
 
 
 @dataclass(frozen=True)
-class ProcessVitals:
-    """One process at one moment. Rates are for the reader to compute: these are totals."""
-
-    rss_anon_bytes: int = 0
-    rss_file_bytes: int = 0
-    rss_shared_bytes: int = 0
-    swap_bytes: int = 0
-    threads: int = 0
-    fds: int = 0
-    cpu_seconds: float = 0.0
-    minor_faults: int = 0
-    major_faults: int = 0
-    read_bytes: int = 0
-    written_bytes: int = 0
-    voluntary_switches: int = 0
-    involuntary_switches: int = 0
-
-    @property
-    def rss_bytes(self) -> int:
-        return self.rss_anon_bytes + self.rss_file_bytes + self.rss_shared_bytes
-
-
-@dataclass(frozen=True)
 class VitalsRow:
     """The tree and the machine at one moment, or over one thinned bucket.
 
@@ -263,7 +242,7 @@ class VitalsRow:
     tree: ProcessVitals
     process_count: int
     processes: dict[str, ProcessVitals]  # by ProcessRecord.key
-    machine: dict[str, float]  # names in docs/run-folder.md; absent where the machine has none
+    machine: dict[str, float]  # names in vitals_columns.py; absent where the machine has none
     minimum: dict[str, float] = field(default_factory=dict)
     maximum: dict[str, float] = field(default_factory=dict)
 

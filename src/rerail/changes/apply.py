@@ -11,15 +11,14 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from rerail.agent import preloadable
+from rerail.changes.known import JOINED_BY
 from rerail.changes.parse import Change
 from rerail.changes.profile import Profile
 from rerail.platform.command_line import innermost_at, is_assignment, shell_text_at
 
 CHANGES_VARIABLE = "RERAIL_CHANGES"
-_MALLOC_DEBUG = "libc_malloc_debug.so.0"
 
 
 class DoesNotApply(Exception):
@@ -166,29 +165,15 @@ def _apply_own(
     if reason is not None:
         raise DoesNotApply(reason)
     for name, template in own.variables.items():
-        variables[name] = template.replace("{value}", change.value)
+        value = template.replace("{value}", change.value)
+        before = variables.get(name, environ.get(name, "")) if name in JOINED_BY else ""
+        variables[name] = f"{before}{JOINED_BY[name]}{value}" if before else value
     if own.needs_agent:
         for_agent[own.name] = change.value
-    library = None
-    if own.name == "one-openmp-runtime":
-        library = profile.openmp_to_keep()
-    elif own.name == "malloc-check":
-        library = _malloc_debug()
-        tunables = environ.get("GLIBC_TUNABLES")
-        if tunables:
-            variables["GLIBC_TUNABLES"] = f"{tunables}:{variables['GLIBC_TUNABLES']}"
+    library = own.preloads(profile) if own.preloads else None
     if library:
         named = preloadable(library)
         if named is None:
             raise DoesNotApply(f"LD_PRELOAD cannot name {library}")
         before = variables.get("LD_PRELOAD", environ.get("LD_PRELOAD", ""))
         variables["LD_PRELOAD"] = f"{named}:{before}" if before else named
-
-
-def _malloc_debug() -> str | None:
-    """glibc moved its malloc checks into a library of their own in 2.34."""
-    for folder in ("/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64"):
-        path = Path(folder) / _MALLOC_DEBUG
-        if path.exists():
-            return str(path)
-    return None

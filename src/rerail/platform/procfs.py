@@ -11,20 +11,20 @@ process's own memory lock (10 % of a core at 10 Hz on 2 GB) and are never read h
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from rerail.vitals_columns import PROCESS_COLUMNS
 
 PAGE_BYTES: int = os.sysconf("SC_PAGE_SIZE")
 TICKS_PER_SECOND: int = os.sysconf("SC_CLK_TCK")
+THOUSAND = 1000
+RESIDENT_SOURCE = "statm"
 
 # Five descriptors per reader: with 80 readers the recorder stays far below the usual limit of
 # 1024. Readers beyond that open and close their files each time, which is slower and right.
 MOST_READERS_WITH_OPEN_FILES = 80
 _readers_with_open_files = 0
-
-# Parts of a process's detail, so that a visit need not read all of it.
-STATUS_PART = 1  # swap, shared memory, context switches
-FILES_PART = 2  # I/O and descriptors
-BOTH_PARTS = STATUS_PART | FILES_PART
 
 
 class ProcessGone(Exception):
@@ -81,20 +81,55 @@ def find_number(text: bytes, label: bytes) -> int | None:
         return None
 
 
-class Detail(NamedTuple):
-    """What changes slowly, or costs more to read: about once a second."""
+def _number(label: bytes, times: int = 1) -> Callable[[bytes], int | None]:
+    """A reader of the number after `label`."""
 
-    shared_memory_bytes: int = 0
-    swap_bytes: int = 0
-    threads: int = 0
-    fds: int = 0
-    cpu_ticks: int = 0
-    minor_faults: int = 0
-    major_faults: int = 0
-    read_bytes: int = 0
-    written_bytes: int = 0
-    voluntary_switches: int = 0
-    involuntary_switches: int = 0
+    def read(text: bytes) -> int | None:
+        found = find_number(text, label)
+        return None if found is None else found * times
+
+    return read
+
+
+def _number_or_zero(label: bytes, times: int = 1) -> Callable[[bytes], int | None]:
+    """The same where a missing line means that there is none of it."""
+
+    def read(text: bytes) -> int | None:
+        return (find_number(text, label) or 0) * times
+
+    return read
+
+
+# How a column is read from the source that vitals_columns.py declares for it: `stat` comes parsed,
+# `fd` as the number of descriptors, any other file of /proc/PID as its text. None keeps the value
+# before. A column in fractions is in whole thousandths here, so that sums stay exact.
+READERS: dict[str, Callable[[Any], int | None]] = {
+    "rss_shared_bytes": _number_or_zero(b"RssShmem:", 1024),
+    "swap_bytes": _number_or_zero(b"VmSwap:", 1024),
+    "threads": lambda stat: stat.threads,
+    "fds": lambda count: count,
+    "cpu_seconds": lambda stat: stat.cpu_ticks * THOUSAND // TICKS_PER_SECOND,
+    "minor_faults": lambda stat: stat.minor_faults,
+    "major_faults": lambda stat: stat.major_faults,
+    "read_bytes": _number(b"read_bytes:"),
+    "written_bytes": _number(b"write_bytes:"),
+    "voluntary_switches": _number_or_zero(b"voluntary_ctxt_switches:"),
+    "involuntary_switches": _number_or_zero(b"nonvoluntary_ctxt_switches:"),
+}
+_READERS_OF: dict[str, list[tuple[str, Callable[[Any], int | None]]]] = {"stat": []}
+for _column in PROCESS_COLUMNS:
+    if _column.source != RESIDENT_SOURCE:
+        _READERS_OF.setdefault(_column.source, []).append((_column.name, READERS[_column.name]))
+
+# Beside `stat`, which every visit reads: a visit to one of many processes reads half of them.
+SOURCES: tuple[str, ...] = tuple(source for source in _READERS_OF if source != "stat")
+HALVES: tuple[tuple[str, ...], tuple[str, ...]] = (
+    tuple(source for source in SOURCES if source != "status"),
+    tuple(source for source in SOURCES if source == "status"),
+)
+# What changes slowly, or costs more to read, by column: about once a second.
+Detail = dict[str, int]
+NO_DETAIL: Detail = {name: 0 for found in _READERS_OF.values() for name, _ in found}
 
 
 class ProcessReader:
@@ -142,8 +177,12 @@ class ProcessReader:
                 return os.read(fd, 4096)
             finally:
                 os.close(fd)
-        except (FileNotFoundError, ProcessLookupError):
+        except ProcessLookupError:
             raise ProcessGone(self.pid) from None
+        except FileNotFoundError:
+            if name in ("stat", "statm"):  # every process has these
+                raise ProcessGone(self.pid) from None
+            raise
 
     def read_resident(self) -> tuple[int, int] | None:
         """Anonymous bytes and file + shared bytes in RAM; None where nothing has changed."""
@@ -157,60 +196,43 @@ class ProcessReader:
         self._statm_raw = raw
         return max(resident - shared, 0) * PAGE_BYTES, shared * PAGE_BYTES
 
-    def read_detail(self, previous: Detail, parts: int = BOTH_PARTS) -> Detail:
-        """The rest: CPU, faults and threads, and the parts that were asked for.
+    def read_detail(self, previous: Detail, sources: Sequence[str] = SOURCES) -> Detail:
+        """What `stat` has, and the sources that were asked for.
 
         What may not be read (another user's io) keeps its previous value.
         """
         stat = parse_stat(self._read("stat"))
         if not self._keeps_open:
             self._check_identity(stat)
-        shared, swap, _, fds, _, _, _, read, written, voluntary, involuntary = previous
-        if parts & STATUS_PART:
-            status = self._read("status")
-            shared = (find_number(status, b"RssShmem:") or 0) * 1024
-            swap = (find_number(status, b"VmSwap:") or 0) * 1024
-            voluntary = find_number(status, b"voluntary_ctxt_switches:") or 0
-            involuntary = find_number(status, b"nonvoluntary_ctxt_switches:") or 0
-        if parts & FILES_PART:
+        detail = dict(previous)
+        _take("stat", stat, detail)
+        for source in sources:
             try:
-                read, written = parse_io(self._read("io"))
-            except (PermissionError, ValueError):
-                pass
-            try:
-                fds = self._count_fds()
+                found = self._count_fds() if source == "fd" else self._read(source)
             except PermissionError:
-                pass
-            except (FileNotFoundError, ProcessLookupError):
-                raise ProcessGone(self.pid) from None
-        return Detail(
-            shared,
-            swap,
-            stat.threads,
-            fds,
-            stat.cpu_ticks,
-            stat.minor_faults,
-            stat.major_faults,
-            read,
-            written,
-            voluntary,
-            involuntary,
-        )
+                continue
+            except FileNotFoundError:
+                if not os.path.isdir(self._folder):  # noqa: PTH112 (on the hot path)
+                    raise ProcessGone(self.pid) from None
+                continue  # this kernel was built without it
+            _take(source, found, detail)
+        return detail
 
     def _count_fds(self) -> int:
         """The folder's size tells since Linux 6.2, before that its entries are counted."""
         folder = self._folder + "fd"
         place: str | int = self._fds.get("fd", folder)
-        if place is folder and self._keeps_open:
-            place = self._fds["fd"] = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        size = os.stat(place).st_size  # noqa: PTH116
-        return size if size > 0 else len(os.listdir(folder))  # noqa: PTH208
+        try:
+            if place is folder and self._keeps_open:
+                place = self._fds["fd"] = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            size = os.stat(place).st_size  # noqa: PTH116
+            return size if size > 0 else len(os.listdir(folder))  # noqa: PTH208
+        except ProcessLookupError:
+            raise ProcessGone(self.pid) from None
 
 
-def parse_io(text: bytes) -> tuple[int, int]:
-    """Bytes read from and written to storage, of /proc/PID/io."""
-    read_bytes = find_number(text, b"read_bytes:")
-    written_bytes = find_number(text, b"write_bytes:")
-    if read_bytes is None or written_bytes is None:
-        raise ValueError("not an io file")
-    return read_bytes, written_bytes
+def _take(source: str, found: Any, detail: Detail) -> None:
+    for name, read in _READERS_OF[source]:
+        value = read(found)
+        if value is not None:
+            detail[name] = value

@@ -6,9 +6,10 @@ memory as one number, so all of it counts as anonymous; it tells no I/O.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from rerail.platform.procfs import BOTH_PARTS, TICKS_PER_SECOND, Detail, ProcessGone
+from rerail.platform.procfs import SOURCES, THOUSAND, Detail, ProcessGone
 
 
 class PsutilReader:
@@ -35,22 +36,23 @@ class PsutilReader:
         self._last_rss_bytes = rss_bytes
         return rss_bytes, 0
 
-    def read_detail(self, previous: Detail, parts: int = BOTH_PARTS) -> Detail:
+    def read_detail(self, previous: Detail, sources: Sequence[str] = SOURCES) -> Detail:
         try:
             with self._process.oneshot():
                 times = self._process.cpu_times()
                 switches = self._process.num_ctx_switches()
                 memory: Any = self._process.memory_info()
                 page_ins = getattr(memory, "pageins", 0)
-                return previous._replace(
-                    cpu_ticks=int((times.user + times.system) * TICKS_PER_SECOND),
-                    threads=self._process.num_threads(),
-                    fds=self._process.num_fds(),
-                    minor_faults=getattr(memory, "pfaults", 0) - page_ins,
-                    major_faults=page_ins,
-                    voluntary_switches=switches.voluntary,
-                    involuntary_switches=switches.involuntary,
-                )
+                return {
+                    **previous,
+                    "cpu_seconds": int((times.user + times.system) * THOUSAND),
+                    "threads": self._process.num_threads(),
+                    "fds": self._process.num_fds(),
+                    "minor_faults": getattr(memory, "pfaults", 0) - page_ins,
+                    "major_faults": page_ins,
+                    "voluntary_switches": switches.voluntary,
+                    "involuntary_switches": switches.involuntary,
+                }
         except (self._psutil.NoSuchProcess, self._psutil.ZombieProcess):
             raise ProcessGone(self.pid) from None
         except self._psutil.AccessDenied:

@@ -13,6 +13,7 @@ from typing import TypeVar
 from rerail.evidence import RecordedRun, limit_uses
 from rerail.records import BlackBox, VitalsRow
 from rerail.report.document import Chart, Mark, Series
+from rerail.vitals_columns import PROCESS_COLUMNS, Column
 from rerail.wording import bytes_in_words, seconds_in_words
 
 MOST_POINTS = 600
@@ -26,8 +27,7 @@ def timeline(run: RecordedRun) -> list[Chart]:
     marks = _marks(run)
     found = [
         _memory(run, marks),
-        _count(run, marks, "threads", "Threads", lambda row: row.tree.threads),
-        _count(run, marks, "fds", "Open files", lambda row: row.tree.fds),
+        *(_column(run, marks, column) for column in PROCESS_COLUMNS if column.chart),
         _cpu(run, marks),
         _step_time(run, marks),
         _loss(run, marks),
@@ -105,24 +105,27 @@ def _times(rows: Sequence[VitalsRow]) -> list[float]:
     return [round(row.t_seconds, 2) for row in rows]
 
 
-def _count(
-    run: RecordedRun,
-    marks: list[Mark],
-    name: str,
-    title: str,
-    value: Callable[[VitalsRow], int],
-) -> Chart | None:
+def _column(run: RecordedRun, marks: list[Mark], column: Column) -> Chart | None:
+    """The sum over the tree of a column that is declared with a chart of its own."""
+
+    def value(row: VitalsRow) -> float:
+        return float(getattr(row.tree, column.name))
+
     rows = [row for row in run.vitals if value(row)]
     if not rows:
         return None
     highest = max(rows, key=value)
-    kept = thin(rows, lambda row: float(value(row)))
-    series = Series(title.lower(), [float(value(row)) for row in kept], "line", 0)
-    summary = (
-        f"From {value(rows[0])} to {value(rows[-1])}, highest {value(highest)} at "
-        f"{seconds_in_words(highest.t_seconds)}."
+    kept = thin(rows, value)
+    series = Series(column.chart.lower(), [value(row) for row in kept], "line", 0)
+    in_words: Callable[[float], str] = (
+        bytes_in_words if column.unit == "bytes" else "{:.12g}".format
     )
-    return Chart(name, title, "count", _times(kept), [series], summary, marks)
+    summary = (
+        f"From {in_words(value(rows[0]))} to {in_words(value(rows[-1]))}, highest "
+        f"{in_words(value(highest))} at {seconds_in_words(highest.t_seconds)}."
+    )
+    unit = column.unit if column.unit in ("bytes", "count", "seconds") else "number"
+    return Chart(column.name, column.chart, unit, _times(kept), [series], summary, marks)
 
 
 def _cpu(run: RecordedRun, marks: list[Mark]) -> Chart | None:

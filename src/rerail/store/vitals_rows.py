@@ -9,7 +9,6 @@ the tree and the machine alone.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,11 +18,11 @@ from rerail.store import layout
 from rerail.store.bounds import PROCESS_ENTRIES
 from rerail.store.jsonlines import check_schema, read_objects
 from rerail.store.plausible import is_number, is_time
+from rerail.vitals_columns import PROCESS_COLUMNS
 
 Column = tuple[str, type[int] | type[float]]
 _KINDS: dict[str, type[int] | type[float]] = {
-    field.name: float if isinstance(field.default, float) else int
-    for field in dataclasses.fields(ProcessVitals)
+    column.name: float if column.is_fraction else int for column in PROCESS_COLUMNS
 }
 
 

@@ -2,7 +2,9 @@
 
 Comes in: names and values as `rerail isolate` knows them. Goes out: the program runs with them, and
 the black box notes `change applied: NAME=VALUE` when one has really made a difference. Without the
-variable this file is never loaded.
+variable this file is never loaded. Each function that makes a change says above itself which one,
+and the import of which module it waits for; rerail's changes/known.py names the same function, and
+a test compares.
 """
 
 import json
@@ -13,16 +15,31 @@ import rerail_box as box
 
 _noted = set()
 _pid = [0]
+_AT_START = ""
+_DATALOADER = "torch.utils.data.dataloader"
+HANDLERS = {}  # change -> {module: function}, with _AT_START where no module is waited for
+
+
+def _makes(change, module):
+    """The function below makes the change, with the module once it is imported and the value."""
+
+    def register(function):
+        HANDLERS.setdefault(change, {})[module] = function
+        return function
+
+    return register
 
 
 def start(hooks):
     """Put our hooks beside those of the agent in its table of modules."""
     wanted = json.loads(os.environ["RERAIL_CHANGES"])
-    if "without-module" in wanted:
-        sys.meta_path.insert(0, _Without(wanted["without-module"]))
-    for change, functions in _HOOKS.items():
-        if change in wanted:
-            for module, function in functions.items():
+    for change, functions in HANDLERS.items():
+        if change not in wanted:
+            continue
+        for module, function in functions.items():
+            if module == _AT_START:
+                function(None, wanted[change])
+            else:
                 _chain(hooks, module, function, wanted[change])
 
 
@@ -65,6 +82,11 @@ class _Without:
             raise ModuleNotFoundError("No module named %r" % name, name=name)
 
 
+@_makes("without-module", _AT_START)
+def without_module(_, value):
+    sys.meta_path.insert(0, _Without(value))
+
+
 def _on_loader_class(dataloader, change):
     """Let `change` edit the arguments by name of every DataLoader that is made."""
     import functools
@@ -83,7 +105,8 @@ def _on_loader_class(dataloader, change):
     kind.__init__ = made_with_change
 
 
-def _loader_workers(dataloader, value):
+@_makes("dataloader-workers", _DATALOADER)
+def loader_workers(dataloader, value):
     def change(arguments):
         if int(arguments.get("num_workers") or 0) == int(value):
             return
@@ -97,7 +120,8 @@ def _loader_workers(dataloader, value):
     _on_loader_class(dataloader, change)
 
 
-def _loader_start_method(dataloader, value):
+@_makes("start-method", _DATALOADER)
+def loader_start_method(dataloader, value):
     def change(arguments):
         if arguments.get("num_workers"):
             arguments["multiprocessing_context"] = value
@@ -106,7 +130,8 @@ def _loader_start_method(dataloader, value):
     _on_loader_class(dataloader, change)
 
 
-def _default_start_method(multiprocessing, value):
+@_makes("start-method", "multiprocessing")
+def default_start_method(multiprocessing, value):
     """Also for processes that the program starts itself, whatever it asks for."""
     multiprocessing.set_start_method(value, force=True)
 
@@ -125,7 +150,8 @@ def _default_start_method(multiprocessing, value):
         process.BaseProcess.start = start
 
 
-def _sharing_strategy(multiprocessing, value):
+@_makes("sharing-strategy", "torch.multiprocessing")
+def sharing_strategy(multiprocessing, value):
     multiprocessing.set_sharing_strategy(value)
     note("sharing-strategy", value)
 
@@ -135,7 +161,8 @@ def _sharing_strategy(multiprocessing, value):
     multiprocessing.set_sharing_strategy = set_sharing_strategy
 
 
-def _loader_pin_memory(dataloader, value):
+@_makes("pin-memory", _DATALOADER)
+def loader_pin_memory(dataloader, value):
     def change(arguments):
         if arguments.get("pin_memory"):
             arguments["pin_memory"] = False
@@ -144,7 +171,8 @@ def _loader_pin_memory(dataloader, value):
     _on_loader_class(dataloader, change)
 
 
-def _torch_threads(torch, value):
+@_makes("torch-threads", "torch")
+def torch_threads(torch, value):
     set_num_threads = torch.set_num_threads
     set_num_threads(int(value))
     note("torch-threads", value)
@@ -155,13 +183,15 @@ def _torch_threads(torch, value):
     torch.set_num_threads = ignore_the_program
 
 
-def _deterministic(torch, value):
+@_makes("deterministic", "torch")
+def deterministic(torch, value):
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.backends.cudnn.benchmark = False
     note("deterministic")
 
 
-def _npz_rows(numpy, value):
+@_makes("npz-rows", "numpy")
+def npz_rows(numpy, value):
     """The first rows of every array of an .npz that has more."""
     kind = numpy.lib.npyio.NpzFile
     got = kind.__getitem__
@@ -175,18 +205,3 @@ def _npz_rows(numpy, value):
         return array
 
     kind.__getitem__ = first_rows
-
-
-_DATALOADER = "torch.utils.data.dataloader"
-_HOOKS = {
-    "dataloader-workers": {_DATALOADER: _loader_workers},
-    "start-method": {
-        _DATALOADER: _loader_start_method,
-        "multiprocessing": _default_start_method,
-    },
-    "sharing-strategy": {"torch.multiprocessing": _sharing_strategy},
-    "pin-memory": {_DATALOADER: _loader_pin_memory},
-    "torch-threads": {"torch": _torch_threads},
-    "deterministic": {"torch": _deterministic},
-    "npz-rows": {"numpy": _npz_rows},
-}

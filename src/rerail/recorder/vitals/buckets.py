@@ -12,22 +12,11 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from rerail.records import ProcessVitals, VitalsRow
+from rerail.vitals_columns import PROCESS_COLUMNS, machine_column
 
-_MACHINE_GAUGES = frozenset(
-    (
-        "available_bytes",
-        "swap_free_bytes",
-        "shm_used_bytes",
-        "disk_free_bytes",
-        "cwd_disk_free_bytes",
-        "load_1m",
-        "cgroup_usage_bytes",
-        "cgroup_tasks",
-        "psi_memory_some_avg10",
-        "psi_memory_full_avg10",
-    )
+_TREE_EXTREMES = tuple(
+    (f"tree.{column.name}", column.name) for column in PROCESS_COLUMNS if column.keeps_extremes
 )
-_GPU_GAUGES = ("_used_bytes", "_utilisation", "_temperature")
 _ROW_BYTES = 1  # the line's end
 _NEWS_BYTES = 1 << 20
 _SMALL_TREE = 8  # up to here every change is written as it comes
@@ -38,10 +27,6 @@ _MOST_SAVED_SECONDS = 15.0  # an allowance not used does not add up for longer t
 def encode_values(vitals: ProcessVitals) -> str:
     """The values as a JSON list, in the order of ProcessVitals."""
     return "[" + ",".join(map(str, vitals.__dict__.values())) + "]"
-
-
-def _is_gauge(name: str) -> bool:
-    return name in _MACHINE_GAUGES or (name.startswith("gpu") and name.endswith(_GPU_GAUGES))
 
 
 class Bucket:
@@ -68,15 +53,14 @@ class Bucket:
         self.last = row
         tree = row.tree
         self._note("tree.rss_bytes", tree.rss_bytes)
-        self._note("tree.rss_anon_bytes", tree.rss_anon_bytes)
-        self._note("tree.rss_shared_bytes", tree.rss_shared_bytes)
-        self._note("tree.swap_bytes", tree.swap_bytes)
-        self._note("tree.threads", tree.threads)
-        self._note("tree.fds", tree.fds)
+        values = tree.__dict__
+        for name, field in _TREE_EXTREMES:
+            self._note(name, values[field])
         if row.machine is not self._machine:
             self._machine = row.machine
             for name, value in row.machine.items():
-                if _is_gauge(name):
+                column = machine_column(name)
+                if column is not None and column.keeps_extremes:
                     self._note("machine." + name, value)
 
     def absorb(self, shorter: Bucket) -> None:

@@ -47,7 +47,7 @@ class Nvml:
         return len(self._devices)
 
     def read_vitals(self) -> dict[str, float]:
-        """Values by the names of docs/run-folder.md."""
+        """Values by the names of vitals_columns.py."""
         values: dict[str, float] = {}
         for index, device in self._devices:
             memory, used = _Memory(), _Utilisation()

@@ -7,14 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rerail.vitals_columns import MACHINE_COLUMNS
+
 NEAR = 0.9
-# What it is called, where its usage and its limit are. Used and free add up to the limit.
-USED_OF = {
-    "memory": ("cgroup_usage_bytes", "cgroup_limit_bytes"),
-    "shared memory": ("shm_used_bytes", "shm_total_bytes"),
-    "tasks": ("cgroup_tasks", "cgroup_tasks_limit"),
-}
-FREE_OF = {"machine memory": ("available_bytes", "total_bytes")}
 
 
 class NearLimits:
@@ -32,10 +27,9 @@ class NearLimits:
 
 def _usages(machine: Mapping[str, float]) -> list[tuple[str, float, float]]:
     found = []
-    for what, (used, limit) in USED_OF.items():
-        if used in machine and limit in machine:
-            found.append((what, machine[used], machine[limit]))
-    for what, (free, limit) in FREE_OF.items():
-        if free in machine and limit in machine:
-            found.append((what, machine[limit] - machine[free], machine[limit]))
+    for column in MACHINE_COLUMNS:
+        limit = column.limit
+        if limit is not None and column.name in machine and limit.column in machine:
+            value, most = machine[column.name], machine[limit.column]
+            found.append((limit.called, most - value if limit.is_of_free else value, most))
     return found

@@ -14,12 +14,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from dataclasses import fields
 from pathlib import Path
 
 from rerail.recorder.vitals.buckets import Bucket, Entry, ProcessTurns, encode_values, make_entry
-from rerail.records import ProcessVitals, VitalsRow
+from rerail.records import VitalsRow
 from rerail.store import open_append
+from rerail.vitals_columns import MACHINE_COLUMNS, PROCESS_NAMES
 
 RECENT_SECONDS = 60.0
 TREE_BUCKET_SECONDS = 1.0
@@ -31,15 +31,13 @@ HISTORY_BYTES_PER_SECOND = 800
 _RETRY_SECONDS = 5.0
 
 # In a 1 s row stand the pairs that a death at a limit is told from; the rest is in the 10 s rows.
-_PAIRS = (
-    ("available_bytes", "total_bytes"),
-    ("cgroup_usage_bytes", "cgroup_limit_bytes"),
-    ("shm_used_bytes", "shm_total_bytes"),
+_PAIRS = tuple(
+    (column.name, column.limit.column)
+    for column in MACHINE_COLUMNS
+    if column.limit is not None and column.limit.is_in_each_second
 )
 
-HEADER = json.dumps(
-    {"schema": 1, "process_fields": [field.name for field in fields(ProcessVitals)]}
-)
+HEADER = json.dumps({"schema": 1, "process_fields": PROCESS_NAMES})
 
 
 class _AppendOnly:

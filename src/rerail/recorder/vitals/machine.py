@@ -1,7 +1,7 @@
 """The machine around the tree: memory, swap, /dev/shm, disks, load, pressure, cgroups, GPUs.
 
 In: the folders whose disks matter and the pids of the tree. Out: a dict with the names of
-docs/run-folder.md. Promises: `read` never blocks on a disk or a driver. A network file system
+vitals_columns.py. Promises: `read` never blocks on a disk or a driver. A network file system
 that hangs blocks statvfs for ever, and NVML blocks on a sick GPU: both are asked from daemon
 threads, and while one of them is stuck its values are left out rather than repeated as fresh.
 """

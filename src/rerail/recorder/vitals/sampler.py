@@ -3,9 +3,9 @@
 In: the time of the run and the (pid, start) pairs alive. Out: a VitalsRow. Meant to be called
 ten times a second, with cost spread evenly: resident memory at every call, the rest of each
 process about once a second in turn, the machine once or twice a second. Promises: a process may
-vanish at any moment; nothing here raises for it. Memory is a gauge and sums over the living; CPU,
-faults, I/O and switches are totals and keep what ended processes had, so that they never fall.
-Shared pages count once per process that maps them: the tree's sum is an upper bound.
+vanish at any moment; nothing here raises for it. What is read of a process and how it is summed is
+declared in vitals_columns.py. Shared pages count once per process that maps them: the tree's sum
+is an upper bound.
 
 Most of the cost is the kernel's: with cold caches 5 µs for a statm, 20 µs for a stat, 30 µs for
 a status (benchmarks/vitals_cost.py). Hence the ceilings below.
@@ -15,22 +15,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Protocol
 
 from rerail.platform.procfs import (
-    BOTH_PARTS,
-    FILES_PART,
-    STATUS_PART,
-    TICKS_PER_SECOND,
+    HALVES,
+    NO_DETAIL,
+    SOURCES,
     Detail,
     ProcessGone,
     ProcessReader,
 )
 from rerail.recorder.vitals.log import VitalsLog
 from rerail.recorder.vitals.machine import MachineReader
+from rerail.recorder.vitals.tree_sum import TreeSum, as_vitals
 from rerail.records import ProcessVitals, VitalsRow
+from rerail.vitals_columns import PROCESS_NAMES
 
 __all__ = ["Sampler", "VitalsLog"]
 
@@ -57,7 +57,7 @@ class Reader(Protocol):
 
     def read_resident(self) -> tuple[int, int] | None: ...
 
-    def read_detail(self, previous: Detail, parts: int = ...) -> Detail: ...
+    def read_detail(self, previous: Detail, sources: Sequence[str] = ...) -> Detail: ...
 
     def close(self) -> None: ...
 
@@ -70,10 +70,11 @@ class _Watched:
         "detail",
         "key",
         "look_t",
+        "mapped",
         "membership_t",
         "quiet_looks",
         "reader",
-        "shared",
+        "summed",
         "visit_t",
         "visits",
     )
@@ -83,9 +84,10 @@ class _Watched:
         self.key = f"{reader.pid}-{start_ticks}"
         self.look_t = self.visit_t = self.membership_t = 0.0  # when each is due again
         self.quiet_looks = self.visits = 0
-        self.anon = self.shared = 0
+        self.anon = self.mapped = 0
         self.read_resident()
-        self.detail = reader.read_detail(Detail())
+        self.detail = reader.read_detail(NO_DETAIL)
+        self.summed = self.values()  # what the tree's sum has of it
 
     def read_resident(self) -> bool:
         """True if the memory has changed."""
@@ -94,33 +96,17 @@ class _Watched:
             self.quiet_looks += 1
             return False
         self.quiet_looks = 0
-        self.anon, self.shared = resident
+        self.anon, self.mapped = resident
         return True
 
-    def vitals(self) -> ProcessVitals:
+    def values(self) -> list[int]:
+        """In the order of the columns."""
+        found = dict(self.detail)
         # statm has file and shared memory as one number; the split is at most a second old.
-        shared_memory = min(self.detail.shared_memory_bytes, self.shared)
-        return _vitals(self.anon, self.shared - shared_memory, shared_memory, self.detail)
-
-
-_NAMES = tuple(field.name for field in fields(ProcessVitals))
-
-
-def _vitals(anon: int, file: int, shared: int, detail: Detail) -> ProcessVitals:
-    """A ProcessVitals, without the setter that a frozen dataclass calls for each field.
-
-    Made twenty times a call, and that setter is most of what one costs.
-    """
-    _, swap, threads, fds, cpu_ticks, *rest = detail
-    vitals = ProcessVitals.__new__(ProcessVitals)
-    vitals.__dict__.update(
-        zip(
-            _NAMES,
-            (anon, file, shared, swap, threads, fds, cpu_ticks / TICKS_PER_SECOND, *rest),
-            strict=True,
-        )
-    )
-    return vitals
+        found["rss_shared_bytes"] = shared = min(found["rss_shared_bytes"], self.mapped)
+        found["rss_file_bytes"] = self.mapped - shared
+        found["rss_anon_bytes"] = self.anon
+        return [found[name] for name in PROCESS_NAMES]
 
 
 def _open_reader(pid: int, start_ticks: int) -> Reader:
@@ -131,32 +117,6 @@ def _open_reader(pid: int, start_ticks: int) -> Reader:
     return PsutilReader(pid)
 
 
-class _TreeSum:
-    """The sum over the tree, kept up to date by differences instead of added up at each call."""
-
-    def __init__(self) -> None:
-        self._anon = self._file = self._shared = 0
-        self._detail = [0] * len(Detail._fields)
-
-    def change(self, before: ProcessVitals, after: ProcessVitals) -> None:
-        self._anon += after.rss_anon_bytes - before.rss_anon_bytes
-        self._file += after.rss_file_bytes - before.rss_file_bytes
-        self._shared += after.rss_shared_bytes - before.rss_shared_bytes
-
-    def change_detail(self, before: Detail, after: Detail) -> None:
-        self._detail = [
-            total + new - old for total, old, new in zip(self._detail, before, after, strict=True)
-        ]
-
-    def remove(self, vitals: ProcessVitals, detail: Detail) -> None:
-        """A process has ended: its memory, threads and descriptors go, its totals stay."""
-        self.change(vitals, ProcessVitals())
-        self.change_detail(detail, detail._replace(swap_bytes=0, threads=0, fds=0))
-
-    def vitals(self) -> ProcessVitals:
-        return _vitals(self._anon, self._file, self._shared, Detail(*self._detail))
-
-
 class Sampler:
     """Takes the vitals of a tree, call after call."""
 
@@ -165,7 +125,7 @@ class Sampler:
         self._machine: dict[str, float] = {}
         self._watched: dict[tuple[int, int], _Watched] = {}
         self._vitals: dict[str, ProcessVitals] = {}
-        self._sum = _TreeSum()
+        self._sum = TreeSum()
         self._processes_before: list[tuple[int, int]] = []
         self._machine_t = float("-inf")
         self._slots_given = 0
@@ -217,8 +177,8 @@ class Sampler:
     def _visit(self, t: float, watched: _Watched, turn_seconds: float, is_small: bool) -> None:
         """Everything of one process; in large trees half of it, and the next time the rest."""
         watched.visits += 1
-        half = STATUS_PART if watched.visits % 2 else FILES_PART
-        has_changed = self._read_detail(watched, BOTH_PARTS if is_small else half)
+        half = HALVES[watched.visits % 2]
+        has_changed = self._read_detail(watched, SOURCES if is_small else half)
         if has_changed:
             self._refresh(watched)
         turns = 1 if has_changed or is_small else IDLE_TURNS
@@ -227,20 +187,20 @@ class Sampler:
             watched.membership_t = t + MEMBERSHIP_SECONDS
             self._machine_reader.note_process(watched.reader.pid)
 
-    def _read_detail(self, watched: _Watched, parts: int) -> bool:
+    def _read_detail(self, watched: _Watched, sources: Sequence[str]) -> bool:
         """True if anything has changed."""
         has_moved = watched.read_resident()
-        detail = watched.reader.read_detail(watched.detail, parts)
+        detail = watched.reader.read_detail(watched.detail, sources)
         if detail == watched.detail:
             return has_moved
-        self._sum.change_detail(watched.detail, detail)
         watched.detail = detail
         return True
 
     def _refresh(self, watched: _Watched) -> None:
-        before, after = self._vitals[watched.key], watched.vitals()
-        self._sum.change(before, after)
-        self._vitals[watched.key] = after
+        values = watched.values()
+        self._sum.change(watched.summed, values)
+        watched.summed = values
+        self._vitals[watched.key] = as_vitals(values)
 
     def _watch(self, t: float, identity: tuple[int, int], turn_seconds: float) -> None:
         reader = _open_reader(*identity)
@@ -254,16 +214,16 @@ class Sampler:
         watched.visit_t = t + turn_seconds * (1 + self._slots_given % 10) / 10 - _JITTER_SECONDS
         watched.membership_t = t + MEMBERSHIP_SECONDS
         self._watched[identity] = watched
-        self._vitals[watched.key] = vitals = watched.vitals()
-        self._sum.change(ProcessVitals(), vitals)
-        self._sum.change_detail(Detail(), watched.detail)
+        self._vitals[watched.key] = as_vitals(watched.summed)
+        self._sum.add(watched.summed)
         self._machine_reader.note_process(identity[0])
 
     def _forget(self, identity: tuple[int, int]) -> None:
         watched = self._watched.pop(identity, None)
         if watched is not None:
             watched.reader.close()
-            self._sum.remove(self._vitals.pop(watched.key), watched.detail)
+            self._sum.remove(watched.summed)
+            del self._vitals[watched.key]
 
     def close(self) -> None:
         """Let go of every descriptor and thread."""

@@ -1,0 +1,193 @@
+"""The vitals, each declared once: what it is, its unit, its source, how it is summed and kept.
+
+In: nothing. Out: `ProcessVitals`, whose fields are the columns of a process, and `MACHINE_COLUMNS`.
+Sampler, buckets, log, the store's reader, the charts and the table in docs/vitals.md all follow
+these declarations. A new column is one declaration here and the function that reads it: in
+platform/procfs.py for a process, in recorder/vitals/machine.py for the machine.
+
+The order of the fields is the order on disk, where each file's header names it: append at the end.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from typing import Any, Literal
+
+Unit = Literal["bytes", "count", "seconds", "share", "percent", "°C"]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What a value of the machine comes up against."""
+
+    column: str
+    called: str  # in the event `limit-near`
+    is_of_free: bool = False  # the value is what is left, not what is used
+    is_in_each_second: bool = True  # in the 1 s rows too, since a death at a limit is told from it
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    what: str
+    unit: Unit
+    # A gauge goes up and down: a tree's sum has the living alone. A counter is a total that only
+    # grows: what an ended process had stays in the sum, so that the sum never falls.
+    kind: Literal["gauge", "counter"]
+    source: str
+    # What a bucket keeps of its rows beside the last value.
+    keeps_extremes: bool
+    chart: str = ""  # the title of its chart, where it has one of its own
+    is_fraction: bool = False
+    limit: Limit | None = None
+
+
+def _gauge(
+    what: str, unit: Unit, source: str, *, keeps_extremes: bool = True, chart: str = ""
+) -> Any:
+    return _field(what, unit, "gauge", source, keeps_extremes=keeps_extremes, chart=chart)
+
+
+def _counter(what: str, unit: Unit, source: str, *, is_fraction: bool = False) -> Any:
+    return _field(what, unit, "counter", source, keeps_extremes=False, is_fraction=is_fraction)
+
+
+def _field(what: str, unit: Unit, kind: str, source: str, **more: Any) -> Any:
+    told = {"what": what, "unit": unit, "kind": kind, "source": source, **more}
+    return field(default=0.0 if more.get("is_fraction") else 0, metadata=told)
+
+
+@dataclass(frozen=True)
+class ProcessVitals:
+    """One process at one moment. Rates are for the reader to compute: these are totals.
+
+    A source is a file of /proc/PID; `statm` is read for every row, the others about once a second.
+    """
+
+    rss_anon_bytes: int = _gauge("anonymous memory in RAM", "bytes", "statm")
+    # File pages are the kernel's to take back: where they peaked between two rows tells nothing.
+    rss_file_bytes: int = _gauge("pages of files in RAM", "bytes", "statm", keeps_extremes=False)
+    rss_shared_bytes: int = _gauge("shared memory in RAM", "bytes", "status")
+    swap_bytes: int = _gauge("memory in swap", "bytes", "status")
+    threads: int = _gauge("threads", "count", "stat", chart="Threads")
+    fds: int = _gauge("open file descriptors", "count", "fd", chart="Open files")
+    cpu_seconds: float = _counter("CPU time, user and system", "seconds", "stat", is_fraction=True)
+    minor_faults: int = _counter("page faults without I/O", "count", "stat")
+    major_faults: int = _counter("page faults that waited for I/O", "count", "stat")
+    read_bytes: int = _counter("read from storage", "bytes", "io")
+    written_bytes: int = _counter("written to storage", "bytes", "io")
+    voluntary_switches: int = _counter("context switches while waiting", "count", "status")
+    involuntary_switches: int = _counter("context switches by force", "count", "status")
+
+    @property
+    def rss_bytes(self) -> int:
+        return self.rss_anon_bytes + self.rss_file_bytes + self.rss_shared_bytes
+
+
+PROCESS_COLUMNS: tuple[Column, ...] = tuple(
+    Column(each.name, **each.metadata) for each in fields(ProcessVitals)
+)
+PROCESS_NAMES: tuple[str, ...] = tuple(column.name for column in PROCESS_COLUMNS)
+
+
+def _machine(
+    name: str,
+    what: str,
+    unit: Unit,
+    source: str,
+    *,
+    kind: Literal["gauge", "counter"] = "gauge",
+    keeps_extremes: bool = True,
+    limit: Limit | None = None,
+) -> Column:
+    return Column(name, what, unit, kind, source, keeps_extremes and kind == "gauge", limit=limit)
+
+
+def _fixed(name: str, what: str, unit: Unit, source: str) -> Column:
+    """A size or a limit: it hardly ever changes, and its last value is enough."""
+    return _machine(name, what, unit, source, keeps_extremes=False)
+
+
+_MEMINFO = "/proc/meminfo"
+_CGROUP = "memory cgroup nearest to its limit"
+_TASKS = "pids cgroup nearest to its limit"
+
+# `<N>` stands for a number. A value that the machine does not have is absent.
+MACHINE_COLUMNS: tuple[Column, ...] = (
+    _fixed("total_bytes", "RAM", "bytes", _MEMINFO),
+    _machine(
+        "available_bytes",
+        "RAM that can still be had",
+        "bytes",
+        _MEMINFO,
+        limit=Limit("total_bytes", "machine memory", is_of_free=True),
+    ),
+    _machine("swap_free_bytes", "free swap", "bytes", _MEMINFO),
+    _machine("load_1m", "load average of one minute", "count", "getloadavg"),
+    _fixed("shm_total_bytes", "size of /dev/shm", "bytes", "statvfs"),
+    _machine(
+        "shm_used_bytes",
+        "used of the smallest /dev/shm that a process sees",
+        "bytes",
+        "statvfs",
+        limit=Limit("shm_total_bytes", "shared memory"),
+    ),
+    _machine(
+        "psi_memory_some_avg10",
+        "time that a task waited for memory",
+        "percent",
+        "/proc/pressure/memory",
+    ),
+    _machine(
+        "psi_memory_full_avg10",
+        "time that all tasks waited for memory",
+        "percent",
+        "/proc/pressure/memory",
+    ),
+    _machine(
+        "cgroup_usage_bytes",
+        "memory that the group uses",
+        "bytes",
+        _CGROUP,
+        limit=Limit("cgroup_limit_bytes", "memory"),
+    ),
+    _fixed("cgroup_limit_bytes", "memory that the group may use", "bytes", _CGROUP),
+    _machine("cgroup_failcnt", "times the limit was hit", "count", _CGROUP, kind="counter"),
+    _machine("cgroup_oom_kills", "processes killed for memory", "count", _CGROUP, kind="counter"),
+    _machine(
+        "cgroup_tasks",
+        "processes and threads in the group",
+        "count",
+        _TASKS,
+        limit=Limit("cgroup_tasks_limit", "tasks", is_in_each_second=False),
+    ),
+    _fixed("cgroup_tasks_limit", "tasks that the group may have", "count", _TASKS),
+    _machine("disk_free_bytes", "free on the store's disk", "bytes", "statvfs"),
+    _fixed("disk_total_bytes", "size of the store's disk", "bytes", "statvfs"),
+    _machine("cwd_disk_free_bytes", "free on the working folder's disk", "bytes", "statvfs"),
+    _fixed("cwd_disk_total_bytes", "size of the working folder's disk", "bytes", "statvfs"),
+    _machine("gpu<N>_used_bytes", "memory in use on a GPU", "bytes", "NVML"),
+    _fixed("gpu<N>_total_bytes", "memory of a GPU", "bytes", "NVML"),
+    _machine("gpu<N>_utilisation", "time that a GPU computes", "share", "NVML"),
+    _machine("gpu<N>_temperature", "temperature of a GPU", "°C", "NVML"),
+    _machine(
+        "recorder_cpu_seconds", "CPU time of rerail itself", "seconds", "times", kind="counter"
+    ),
+    _machine(
+        "recorder_rss_bytes",
+        "memory of rerail itself",
+        "bytes",
+        "/proc/self/statm",
+        keeps_extremes=False,
+    ),
+)
+_MACHINE_BY_NAME = {column.name: column for column in MACHINE_COLUMNS}
+_NUMBER = re.compile(r"(?<=^gpu)\d+(?=_)", re.ASCII)
+
+
+@lru_cache(maxsize=256)
+def machine_column(name: str) -> Column | None:
+    """The declaration of a machine's value, whichever GPU it is of."""
+    return _MACHINE_BY_NAME.get(_NUMBER.sub("<N>", name))
