@@ -202,7 +202,6 @@ OPENED_ELSEWHERE = {
     "recorder/kernel/cores.py": "core files of the user's program",
     "recorder/run/descriptors.py": "/dev/null",
     "recorder/vitals/machine.py": "/proc and /sys",
-    "recorder/run/signals.py": "/proc",
     "recorder/surroundings.py": "/proc and /sys",
     "recorder/stalls/waits.py": "/proc",
     "remedies/verification/baseline.py": "the user's program",

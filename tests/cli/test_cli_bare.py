@@ -23,7 +23,10 @@ BROKEN = {
     "a module of ours with a syntax error": ("rerail/recorder/run/loop.py", "def ("),
     "a library that is not there": ("click/__init__.py", "raise ImportError('no click')"),
     "a library of another version": ("click/__init__.py", ""),
-    "a module for which there is no memory": ("rerail/recorder/tree/processes.py", "raise MemoryError"),
+    "a module for which there is no memory": (
+        "rerail/recorder/tree/processes.py",
+        "raise MemoryError",
+    ),
     "a recursion": ("rerail/store/layout.py", "def f(): f()\nf()"),
 }
 
