@@ -35,7 +35,7 @@ class Deadline:
         if not self.left_out:
             return ""
         return (
-            f"This is what was known after {self.seconds:g} s; not looked at: "
+            f"This is what was known after {self.seconds:.0f} s; not looked at: "
             f"{', '.join(self.left_out)}."
         )
 
