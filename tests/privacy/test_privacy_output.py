@@ -79,7 +79,9 @@ def test_what_was_printed_before_it_was_known_is_masked_at_the_end(tmp_path):
     for path in writer.path.rglob("*"):
         if path.is_file() and path.name != "private.jsonl":
             assert b"zebra77crossing" not in path.read_bytes(), path
-    assert RunFolder(writer.path).private().secrets == {1: "zebra77crossing"}
+    assert RunFolder(writer.path).private().secrets == {
+        1: ("zebra77crossing", "value of a secret name")
+    }
 
 
 def test_a_binary_file_keeps_its_layout(tmp_path):

@@ -213,7 +213,7 @@ def test_an_address_has_the_same_mask_wherever_it_stands():
 
 
 def test_masks_of_the_recorder_keep_their_numbers():
-    redactor = Redactor({3: "zebra77crossing", 7: "other-one-9x"})
+    redactor = Redactor({3: ("zebra77crossing", "x"), 7: ("other-one-9x", "x")})
     redactor.finish_learning()
     text = "[secret-3]***** zebra77crossing [secret-7] other-one-9x password=new-one-5"
     assert redactor.mask(text) == "[secret-3] [secret-3] [secret-7] [secret-7] password=[secret-8]"

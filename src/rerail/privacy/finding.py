@@ -56,6 +56,8 @@ _VALUE = re.compile(
     r"|\\[\"'](?P<escaped>[^\"'\\\n]{1,400})|(?P<bare>[^\s\0\"'`,;&<>|(){}\[\]\\]{1,400}))",
     re.ASCII,
 )
+_COUNT = re.compile(r"\{(\d+)(,\d*)?\}")
+_LONGEST_COUNT = 16
 _NOBODY = (b"git", b"hg", b"svn")  # git@host names nobody
 
 
@@ -106,23 +108,32 @@ class _Engine:
         options = re2.Options()
         options.max_mem = 64 << 20  # of the automaton's cache; the default thrashes on this many
         options.log_errors = False
+        self._options = options
         self._compile = functools.partial(re2.compile, options=options)
         words = "|".join(shape.pattern for shape in SHAPES if shape.begins_a_word)
         others = "|".join(shape.pattern for shape in SHAPES if not shape.begins_a_word)
         suspicion = rf"(?:\b|{_COLOUR})(?:{words})|{others}|{_ANNOUNCED}"
-        self.suspicion: Any = self._compile(suspicion.encode())
-        self._announced: Any = self._compile(_ANNOUNCED.encode())
-        self._expressions = [_expression(shape) for shape in SHAPES]
-        self._set: Any = re2.Set.SearchSet(options)
-        for expression in self._expressions:
-            self._set.Add(expression)
-        self._set.Compile()
+        self.suspicion: Any = self._compile(_coarser(suspicion).encode())
         self._rows: dict[int, Any] = {}
+
+    @functools.cached_property
+    def _announced(self) -> Any:
+        return self._compile(_ANNOUNCED.encode())
+
+    @functools.cached_property
+    def _set(self) -> Any:
+        import re2
+
+        rows = re2.Set.SearchSet(self._options)
+        for shape in SHAPES:
+            rows.Add(_coarser(_expression(shape)).encode())
+        rows.Compile()
+        return rows
 
     def shapes(self, text: bytes) -> Iterator[Found]:
         for number in self._set.Match(text) or ():
             if number not in self._rows:
-                self._rows[number] = self._compile(self._expressions[number])
+                self._rows[number] = self._compile(_expression(SHAPES[number]).encode())
             yield from _matches(SHAPES[number], self._rows[number], text)
 
     def announced_values(self, text: bytes) -> Iterator[Found]:
@@ -146,9 +157,20 @@ def _engine() -> _Engine:
     return _Engine()
 
 
-def _expression(shape: Shape) -> bytes:
+def _expression(shape: Shape) -> str:
     boundary = r"\b" if shape.begins_a_word else ""
-    return f"{boundary}(?:{shape.pattern})".encode()
+    return f"{boundary}(?:{shape.pattern})"
+
+
+def _coarser(pattern: str) -> str:
+    """The same with long counts cut short: it matches more, and is built three times as fast."""
+
+    def shorter(count: re.Match[str]) -> str:
+        least = min(int(count[1]), _LONGEST_COUNT)
+        is_exact = count[2] is None and least < _LONGEST_COUNT
+        return f"{{{least}}}" if is_exact else f"{{{least},}}"
+
+    return _COUNT.sub(shorter, pattern)
 
 
 def _matches(shape: Shape, pattern: Any, text: bytes) -> Iterator[Found]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rerail.privacy.names import MASKED, PRIVATE_KEY, URL_LOGIN
@@ -29,8 +29,8 @@ _PADDED = re.compile(rb"(\[secret(?:-\d+)?\])\*+")
 
 
 class KnownSecrets:
-    def __init__(self, tell: Callable[[int, str], None] | None = None) -> None:
-        """`tell` hears of each new value and its number."""
+    def __init__(self, tell: Callable[[int, str, str], None] | None = None) -> None:
+        """`tell` hears of each new value: its number, itself, its kind."""
         self._tell = tell
         self._owner = os.getpid()
         self._numbers: dict[str, int] = {}
@@ -45,11 +45,11 @@ class KnownSecrets:
         """From now on this process, a fork of the one that began, is the one that numbers."""
         self._owner = os.getpid()
 
-    def load(self, numbered: dict[int, str]) -> None:
-        """Values that another process recognised, under the numbers that it gave them."""
-        for number, value in sorted(numbered.items()):
+    def load(self, numbered: Mapping[int, tuple[str, str]]) -> None:
+        """Values with their kinds that another process recognised, under the numbers it gave."""
+        for number, (value, kind) in sorted(numbered.items()):
             if value not in self._numbers:
-                self._keep(value, number, "recorded secret")
+                self._keep(value, number, kind)
 
     def learn(self, value: str, kind: str) -> None:
         """Remember a value; of a private key each line, of a login each part as well."""
@@ -72,7 +72,7 @@ class KnownSecrets:
             number = max(self._numbers.values(), default=0) + 1
             self._keep(value, number, kind)
             if self._tell is not None:
-                self._tell(number, value)
+                self._tell(number, value, kind)
         return f"[secret-{number}]"
 
     def _keep(self, value: str, number: int, kind: str) -> None:

@@ -54,7 +54,7 @@ def blank(value: Any) -> Any:
 
 
 class Masker:
-    def __init__(self, tell: Callable[[int, str], None] | None = None) -> None:
+    def __init__(self, tell: Callable[[int, str, str], None] | None = None) -> None:
         self.known = KnownSecrets(tell)
         self._unread_environment: dict[str, str] = {}
         self._has_looked = False

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -24,15 +24,17 @@ from rerail.privacy.masking import Masker, decoded, encoded
 from rerail.privacy.names import SECRET_NAME, is_secret_value
 from rerail.privacy.personal_names import PersonalNames, find_emails, find_homes, word_pattern
 
+_RECORDED = re.compile(r"\[secret(?:-(\d+))?\]")
 _SHORTEST_CUT = 6  # of a secret that a bounded text cuts off
 _LONGEST_CUT = 400
 
 
 class Redactor(Masker):
-    def __init__(self, recorded: dict[int, str] | None = None) -> None:
+    def __init__(self, recorded: Mapping[int, tuple[str, str]] | None = None) -> None:
         """`recorded`: what the recorder recognised, under its numbers."""
         super().__init__()
         self.known.load(recorded or {})
+        self._recorded_kinds = {number: kind for number, (_, kind) in (recorded or {}).items()}
         self.names = PersonalNames()
         self.counts: Counter[str] = Counter()  # masked places by kind
         self._addresses: dict[str, str] = {}  # address or e-mail to mask
@@ -47,6 +49,8 @@ class Redactor(Masker):
 
     def learn_text(self, text: str) -> None:
         self.learn_secrets(encoded(text))
+        for number in _RECORDED.findall(text):  # masked already: that counts too
+            self.counts[self._recorded_kinds.get(int(number or 0), "secret")] += 1
         self.names.add_texts([text])
         for match in find_addresses(text):
             self._number(match[0], "[address-{}]")

@@ -17,7 +17,8 @@ from rerail.store.jsonlines import read_objects
 class PrivateRecord:
     command: list[str] = field(default_factory=list)
     environment: dict[str, str] = field(default_factory=dict)
-    secrets: dict[int, str] = field(default_factory=dict)  # by the number of their mask
+    # By the number of their mask: the value, and what it is (`GitHub token`).
+    secrets: dict[int, tuple[str, str]] = field(default_factory=dict)
 
 
 def read_private(folder: Path) -> PrivateRecord:
@@ -31,5 +32,5 @@ def read_private(folder: Path) -> PrivateRecord:
             found.environment.update({str(k): str(v) for k, v in environment.items()})
         number, value = line.get("secret"), line.get("value")
         if isinstance(number, int) and isinstance(value, str):
-            found.secrets[number] = value
+            found.secrets[number] = (value, str(line.get("what", "secret")))
     return found

@@ -208,8 +208,8 @@ class RunWriter:
     def _keep_private(self, **fields: Any) -> None:
         self._log(layout.PRIVATE).append(dump_line(fields))
 
-    def _keep_secret(self, number: int, value: str) -> None:
-        self._keep_private(secret=number, value=value)
+    def _keep_secret(self, number: int, value: str, kind: str) -> None:
+        self._keep_private(secret=number, value=value, what=kind)
 
     def mask_agent_files(self) -> None:
         """What the processes wrote of themselves, once they have ended."""
