@@ -1,8 +1,8 @@
 """A study at work: starts cells, looks after them, and goes on when they end.
 
 In: a `StudySession` whose lock is held, and a scheduler's name. Out: the state of every cell.
-Promises: whatever kills this process, the next start on the same folder goes on from the journal; a cell's
-death touches no other cell; nothing that is there already is overwritten.
+Promises: whatever kills this process, the next start on the same folder goes on from the journal; a
+cell's death touches no other cell; nothing that is there already is overwritten.
 """
 
 from __future__ import annotations

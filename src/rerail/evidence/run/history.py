@@ -4,10 +4,10 @@ In: this run and earlier ones with the same fingerprint. Out: one `history` obse
 steps at which they died and the pattern in them, or none when the run did not die.
 
 fixed-step: the same step each time (data or a schedule at that place). accumulation-boundary:
-always at the same micro-batch of a cycle. phase-boundary: always in the same phase, and that phase is not
-plain training. with-memory: always with memory near its limit. random: steps that differ widely, as
-a race or a stray pointer gives. A pattern is claimed from three deaths on, fixed-step and random
-from two.
+always at the same micro-batch of a cycle. phase-boundary: always in the same phase, and that phase
+is not plain training. with-memory: always with memory near its limit. random: steps that differ
+widely, as a race or a stray pointer gives. A pattern is claimed from three deaths on, fixed-step
+and random from two.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ from rerail.preflight.memory.rehearsal import Rehearsal, Report
 from rerail.records import BlackBox
 
 # Heaps become fragmented: two runs of one program differ by the holes between their blocks, which
-# depend on where the kernel has put the heap. Holes come about one by one, so that what they add goes with
-# the square root of what the steps have added. The end of an epoch stirs a heap up once more: a
-# smaller batch, a validation, a checkpoint.
+# depend on where the kernel has put the heap. Holes come about one by one, so that what they add
+# goes with the square root of what the steps have added. The end of an epoch stirs a heap up once
+# more: a smaller batch, a validation, a checkpoint.
 _FRAGMENTATION, _FRAGMENTATION_AFTER_AN_EPOCH = 2.0, 0.5  # times the square root of MiB
 _TWICE = 2  # in a parent, and in what its workers keep of it
 _SETTLED_STEPS = 15  # the most of fewer steps is less than it will be
