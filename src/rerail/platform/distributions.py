@@ -3,7 +3,8 @@
 In: site-packages folders. Out: one `Distribution` per installed package: what it needs, which names
 it makes importable, which native files it brings, for which Python it was built. Promises: reads
 metadata that installers leave (METADATA, RECORD, WHEEL); imports nothing; a package whose metadata
-cannot be read is kept with what its folder's name says, and says so in `problem`.
+cannot be read is kept with what its folder's name says, and says so in `problem`, which
+`importlib.metadata` cannot: it passes such a package over or raises.
 """
 
 from __future__ import annotations

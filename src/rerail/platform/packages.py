@@ -3,6 +3,9 @@
 In: its site-packages folders. Out: versions by name, read from the metadata that pip, conda and
 the distribution leave beside each package. Promises: reads a few kilobytes per package; a package
 without readable metadata is named after its folder.
+
+Why not `importlib.metadata`: it parses each file as an e-mail. For 85 packages that was 28 ms where
+this takes 3, and its import another 35, in every `rerail run`.
 """
 
 from __future__ import annotations
