@@ -227,9 +227,10 @@ def test_a_clock_that_jumps_moves_nothing(tmp_path: Path) -> None:
 def test_a_sense_that_fails_costs_itself_alone(tmp_path: Path) -> None:
     code = (
         "from pathlib import Path",
-        "from rerail.recorder import record, vitals; from rerail.store import Store",
+        "from rerail.recorder import record; from rerail.store import Store",
+        "from rerail.recorder.vitals import sampler",
         "def broken(*_): raise RuntimeError('sampler is broken')",
-        "vitals.Sampler.sample = broken",
+        "sampler.Sampler.sample = broken",
         f"done = record(['sh', '-c', 'sleep 1; exit 2'], Store(Path({str(tmp_path)!r})))",
         "assert done.exit_code == 2",
     )

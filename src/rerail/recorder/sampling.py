@@ -38,7 +38,7 @@ LAST_SURROUNDINGS_SECONDS = 1.0  # more is not waited for once the command has e
 COUNTERS_SECONDS = 0.1
 
 
-class Sampler:
+class Sampling:
     def __init__(self, writer: RunWriter, tree: Tree, cwd: Path) -> None:
         self._writer = writer
         self._tree = tree

@@ -1,6 +1,6 @@
 """What is written once the command has ended: crashes, the kernel's account, the outcome.
 
-In: how the root ended and what the sampler holds. Out: crashes.json, after.json, and the outcome
+In: how the root ended and what was sampled. Out: crashes.json, after.json, and the outcome
 with its sentence. Promises: no longer than its time budget; whatever fails is named as missing.
 """
 

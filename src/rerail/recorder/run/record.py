@@ -35,7 +35,7 @@ from rerail.recorder.run.relay import Relay
 from rerail.recorder.run.signals import SignalInbox
 from rerail.recorder.run.stdio import Stdio, connect, pass_through
 from rerail.recorder.run.terminal import survey
-from rerail.recorder.sampling import SAMPLE_SECONDS, Sampler
+from rerail.recorder.sampling import SAMPLE_SECONDS, Sampling
 from rerail.recorder.stalls.watch import Stalling
 from rerail.recorder.tree.endings import Ending, from_status
 from rerail.recorder.tree.process_news import ProcessNews
@@ -70,7 +70,7 @@ class _Run:
                 lambda what, error: self._miss(what, f"{type(error).__name__}: {error}")
             )
             self._tree = Tree(self._writer, self._loop, self._writer.t0_ns)
-            self._sampler = Sampler(self._writer, self._tree, self._cwd)
+            self._sampling = Sampling(self._writer, self._tree, self._cwd)
             self._stdio: Stdio = self._attempt("output", lambda: connect(self._streams)) or (
                 pass_through(self._streams)
             )
@@ -112,7 +112,7 @@ class _Run:
             "the tree", lambda: ProcessNews(self._loop, self._tree, self._miss)
         )
         added = self._inject()
-        self._sampler.plan_surroundings(self._command, self._options.environ, added)
+        self._sampling.plan_surroundings(self._command, self._options.environ, added)
         if proc_files.has_proc():
             self._canary = self._attempt("canary", Canary.start)
         self._guardian = self._attempt("guardian", lambda: Guardian.start(self._guardian_inputs()))
@@ -147,8 +147,8 @@ class _Run:
                 self._attempt("closing standard input", lambda: point_at_null(0))
         if guardian is not None:
             self._attempt("guardian", lambda: guardian.note_root(pid))
-        self._tree.on_start = self._sampler.note_process
-        self._tree.on_end = self._sampler.process_ended
+        self._tree.on_start = self._sampling.note_process
+        self._tree.on_end = self._sampling.process_ended
         self._attempt("the tree", lambda: self._tree.add_root(pid, self._command, started_t))
         if news is not None:
             self._attempt("the tree", news.follow_tree)
@@ -188,7 +188,7 @@ class _Run:
                     why="it was killed; vitals and the ends of processes are missing from here on",
                 )
             self._writer = writer
-            self._sampler.use(writer)
+            self._sampling.use(writer)
             return self._keep
 
         def close_run(root_pid: int, ending: Ending) -> None:
@@ -264,7 +264,7 @@ class _Run:
         if self._news is not None:
             self._attempt("the tree", self._news.tick)
         self._attempt("the tree", self._tree.tick)
-        self._sampler.catch_up()
+        self._sampling.catch_up()
         self._attempt("output", self._relay.drop_broken)
         if self._keyboard is not None:
             self._attempt("keyboard", self._keyboard.attend)
@@ -276,7 +276,7 @@ class _Run:
         # A wake-up costs as much as a small sample: later means at a later tick, not between two.
         now = time.monotonic()
         if now >= self._sample_due:
-            self._sample_due = now + self._sampler.tick() - SAMPLE_SECONDS / 2
+            self._sample_due = now + self._sampling.tick() - SAMPLE_SECONDS / 2
 
     def _read_signals(self) -> None:
         assert self._forwarding is not None
@@ -306,7 +306,7 @@ class _Run:
     def _look_for_stall(self) -> None:
         if self._stalling is None:
             self._stalling = Stalling(self._writer, self._tree, self._options)
-        self._stalling.look(self._relay.bytes_total, self._sampler.cpu_seconds)
+        self._stalling.look(self._relay.bytes_total, self._sampling.cpu_seconds)
 
     def _keep(self, data: bytes, stream: str) -> None:
         # A record that cannot be written must not stop the output itself.
@@ -341,7 +341,7 @@ class _Run:
     def _conclude(self) -> Recording:
         root = self._tree.root
         assert root is not None and root.ending is not None
-        self._sampler.close()
+        self._sampling.close()
         self._let_rest_pass()
         if self._keyboard is not None:
             self._keyboard.close()
@@ -386,7 +386,7 @@ class _Run:
         self._attempt("agent files", lambda: conclusion.remove_unused(self._writer.agent_dir))
         processes = self._tree.records()
         self._swallowed_death = conclusion.swallowed_death(processes[1:])
-        after = self._sampler.finish_kernel(processes)
+        after = self._sampling.finish_kernel(processes)
         if after is not None:
             self._writer.write_json("after.json", after)
         was_hung = self._stalling is not None and self._stalling.has_killed
@@ -394,9 +394,9 @@ class _Run:
             ending, elapsed, processes, self._swallowed_death, was_hung=was_hung
         )
         # Of a command that ended well within a moment nobody will ask for its surroundings.
-        self._sampler.finish_surroundings(is_wanted=outcome.kind != "ok")
+        self._sampling.finish_surroundings(is_wanted=outcome.kind != "ok")
         if self._stalling is not None:
-            self._stalling.close(self._relay.bytes_total, self._sampler.cpu_seconds)
+            self._stalling.close(self._relay.bytes_total, self._sampling.cpu_seconds)
         self._writer.finish(outcome, elapsed)
         return outcome
 
@@ -442,7 +442,7 @@ class _Run:
 
     def _miss(self, what: str, why: str) -> None:
         with suppress(Exception):  # nobody is left to be told
-            self._sampler.miss(what, why)
+            self._sampling.miss(what, why)
 
     def _attempt(self, what: str, action: Callable[[], Any]) -> Any:
         try:
