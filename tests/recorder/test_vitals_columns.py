@@ -89,16 +89,18 @@ def test_what_is_read_of_the_machine_is_declared(tmp_path: Path) -> None:
     assert machine_column("gpu_temperature") is None
 
 
-# Three made-up columns, one of them from a file that no other column needs.
+# Made-up columns, one from a file that no other needs, and one from a file that this kernel lacks.
 DECLARED = """
     stack_bytes: int = _gauge("made up", "bytes", "status", chart="Stacks")
     read_calls: int = _counter("made up", "count", "io")
     badness: int = _gauge("made up", "count", "oom_score_adj", keeps_extremes=False)
+    absent: int = _counter("made up", "count", "file_of_another_kernel")
 """
 READ = """
     "stack_bytes": _number_or_zero(b"VmStk:", 1024),
     "read_calls": _number(b"syscr:"),
     "badness": lambda text: int(text),
+    "absent": lambda text: int(text),
 """
 WATCHES_TWO = """
 import json, os, subprocess, sys
@@ -131,7 +133,7 @@ for tick in range(25):
 log.close()
 sampler.close()
 children[1].communicate(b"\\n")
-names = ("stack_bytes", "read_calls", "badness", "threads")
+names = ("stack_bytes", "read_calls", "badness", "absent", "threads")
 run = read_material(RunFolder(folder))
 def told(row):
     return {
@@ -188,7 +190,7 @@ def test_a_new_column_needs_a_declaration_and_its_reader_and_nothing_else(tmp_pa
         assert both["tree"][name] == sum(each[name] for each in both["processes"].values())
     ended = both["processes"][told["ended"]]
     (left,) = one["processes"].values()
-    assert ended["badness"] == 1000
+    assert (ended["badness"], ended["absent"]) == (1000, 0)
     assert ended["stack_bytes"] > 0 and ended["read_calls"] > 0
     assert one["tree"]["stack_bytes"] == left["stack_bytes"]
     assert one["tree"]["badness"] == left["badness"]
