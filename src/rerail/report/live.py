@@ -150,14 +150,20 @@ def build(snapshot: Snapshot) -> Standing:
 
 
 def _warnings(surroundings: Mapping[str, Any]) -> list[str]:
-    """What `rerail check` would have said for free; some records say it themselves."""
-    if "warnings" in surroundings:
-        found = surroundings["warnings"]
-    else:
-        from rerail.preflight import quick
+    """What `rerail check` would have said for free; some records say it themselves.
 
-        found = [finding.to_json() for finding in quick(surroundings)] if surroundings else []
-    return [f"{warning.get('title')} ({warning.get('level')})" for warning in found]
+    A record that was damaged, or written by another rerail, warns of nothing.
+    """
+    try:
+        if "warnings" in surroundings:
+            found = surroundings["warnings"]
+        else:
+            from rerail.preflight import quick
+
+            found = [finding.to_json() for finding in quick(surroundings)] if surroundings else []
+        return [f"{warning.get('title')} ({warning.get('level')})" for warning in found]
+    except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError):
+        return []
 
 
 def _story(info: RunInfo) -> str | None:
