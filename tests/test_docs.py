@@ -82,6 +82,20 @@ def test_a_broken_link_is_noticed() -> None:
     assert what_is_wrong_with("run-folder.md#vitals", page) is None
 
 
+def test_source_files_that_pages_name_are_there() -> None:
+    """By the end of their path, as people write them: `store/bounds.py`, `test_house.py`."""
+    named = re.compile(r"`((?:[\w.-]+/)+[\w-]+\.(?:py|c|h|toml)|test_\w+\.py)`")
+    placeholder = re.compile(r"(?<![a-z])[A-Z]{2,}(?![a-z])")  # `target_NAME.py`
+    files = [f"/{name_of(path)}" for folder in FOLDERS for path in (ROOT / folder).rglob("*.*")]
+    wrong = [
+        f"{name_of(page)}: {name}"
+        for page in PAGES
+        for name in named.findall(page.read_text(encoding="utf-8"))
+        if not placeholder.search(name) and not any(file.endswith(f"/{name}") for file in files)
+    ]
+    assert wrong == []
+
+
 def test_the_walkthrough_names_functions_that_are_where_it_says() -> None:
     page = ROOT / "docs" / "walkthrough.md"
     named = _NAMED_FUNCTION.findall(page.read_text(encoding="utf-8"))
