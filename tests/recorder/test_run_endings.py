@@ -113,11 +113,11 @@ def test_an_errand_that_is_cancelled_leaves_no_program_behind() -> None:
     """The recorder asks git about the folder; a run that ends at once does not wait for it."""
     code = (
         "import os, subprocess",
-        "from rerail.recorder import libc",
-        "from rerail.recorder.errand import Errand",
+        "from rerail.platform import libc",
+        "from rerail.platform.forked_task import ForkedTask",
         "def children(pid): return open(f'/proc/{pid}/task/{pid}/children').read().split()",
         "libc.become_subreaper()",
-        "errand = Errand.start('sleeps', lambda: subprocess.run(['sleep', '1000']), 60)",
+        "errand = ForkedTask.start('sleeps', lambda: subprocess.run(['sleep', '1000']), 60)",
         "while not children(errand.pid): pass",
         "errand.cancel()",
         "assert children(os.getpid()) == [], children(os.getpid())",

@@ -108,7 +108,7 @@ from pathlib import Path
 
 import rerail
 from rerail.evidence import read_material
-from rerail.platform.procfs import read_start_ticks
+from rerail.platform.proc_files import read_start_ticks
 from rerail.recorder.vitals.sampler import Sampler, VitalsLog
 from rerail.report.charts import timeline
 from rerail.store import RunFolder

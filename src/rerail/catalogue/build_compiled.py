@@ -1,20 +1,32 @@
 """How compiled.json gets into a built package: setuptools' build_py, and then the cause files.
 
-An editable install gets none: the first start makes it, beside the sources.
+An editable install gets none: the first start makes it, beside the sources. The same holds where
+the catalogue cannot be read while building, because a build environment holds setuptools alone:
+rerail is imported here from its own source tree, and only when the file is to be written.
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from setuptools.command.build_py import build_py  # type: ignore[import-untyped]
 
-from rerail.catalogue.loader import COMPILED, compile_unchecked
+SOURCES = Path(__file__).resolve().parents[2]
 
 
 class BuildCatalogue(build_py):  # type: ignore[misc]
     def run(self) -> None:
         super().run()
-        if not self.editable_mode:
+        if self.editable_mode:
+            return
+        sys.path.insert(0, str(SOURCES))
+        try:
+            from rerail.catalogue.loader import COMPILED, compile_unchecked
+
             target = Path(self.build_lib, "rerail", "catalogue", COMPILED.name)
             target.write_text(compile_unchecked(), encoding="utf-8")
+        except ImportError as error:
+            self.announce(f"compiled.json is left to the first start: {error}", level=3)
+        finally:
+            sys.path.remove(str(SOURCES))

@@ -6,14 +6,13 @@ loader refuses a file that still has one: `unfilled_lines` names them.
 
 from __future__ import annotations
 
-import re
-
 from rerail.catalogue.schema import FAMILIES
 from rerail.errors import UsageError
+from rerail.platform.patterns import linear
 
 _MARK = "FILL IN"
-_ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)+")
-_KEY = re.compile(r"(\w+)\s*=")
+_ID = linear(r"[a-z][a-z0-9]*(-[a-z0-9]+)+")
+_KEY = linear(r"(\w+)\s*=")
 
 _TEMPLATE = '''\
 id = "{id}"
