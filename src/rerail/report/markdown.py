@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 
 from rerail.platform.os_text import shown, shown_value
-from rerail.platform.patterns import linear
 from rerail.report.document import (
     Block,
     CauseView,
@@ -24,7 +23,7 @@ from rerail.report.document import (
 )
 from rerail.report.numbers import chart_table
 
-_SPECIAL = linear(r"([\\`*_{}\[\]|~#])")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]|~#])")
 # What begins a block when it stands first on a line.
 _LEADING = re.compile(r"^(\d*)([-+=](?=\s|[-+=]|$)|(?<=\d)[.)](?=\s|$))")
 # `in <module>` of a traceback stays as it is; these would run, load or cover something.

@@ -6,9 +6,9 @@ lines, each so long; a progress bar shows its last state, colours are dropped.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-from rerail.platform.patterns import linear
 from rerail.platform.terminal_text import last_drawn
 from rerail.report.document import Block, Listing, ListingLine, Paragraph, Section
 from rerail.store import OutputLine, OutputReader
@@ -17,7 +17,7 @@ _LAST_LINES = 150
 _AROUND = 4
 _MOST_PLACES = 12
 LONGEST_LINE = 600
-_CONTROL = linear(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def output_section(output: OutputReader, cited: Sequence[int]) -> Section | None:
