@@ -212,6 +212,8 @@ LOG_LINES = [
     "requires sk-learn-contrib-imbalanced-ensemble",
     "commit 7475446c0ffee1234567890abcdef1234567890a",
     "tokenizer.model_max_length: 1000000000000000019884624838656",
+    r"Compute Failed\nKey:       fn-b5e41b0d-cd3c-4cf9-b7bf-f497901989e9\nState: x",
+    "wandb: syncing run a1b2c3d4, key encoder.layers.0.weight, path=/data/Runs2026/x1",
 ]
 
 

@@ -212,4 +212,5 @@ def _start_of_name(text: str, at: int) -> int:
     lowest = max(0, at - _LONGEST_NAME)
     while at > lowest and text[at - 1] in _NAME_CHARACTERS:
         at -= 1
-    return at
+    is_escape = at > 0 and text[at - 1] == "\\" and text[at] in "nrt"
+    return at + 1 if is_escape else at  # "…\\nKey: x" in JSON is a line that begins with Key
