@@ -186,4 +186,4 @@ def check(kind: str, bars: Bars) -> None:
         bars.command(*command, "--home", "home")
 
 
-TARGET = Target(make, check, cases=4)
+TARGET = Target(make, check, cases=3)

@@ -70,4 +70,4 @@ def check(data: bytes, bars: Bars) -> None:
     bars.call(read, may_raise=())
 
 
-TARGET = Target(make, check, cases=3000)
+TARGET = Target(make, check, cases=2000)

@@ -184,4 +184,4 @@ def check(folder: Path, bars: Bars) -> None:
         raise Finding("the healthy run is not listed")
 
 
-TARGET = Target(make, check, cases=60)
+TARGET = Target(make, check, cases=50)

@@ -79,4 +79,4 @@ def check(path: Path, bars: Bars) -> None:
     bars.command("study", "report", str(path))
 
 
-TARGET = Target(make, check, cases=300)
+TARGET = Target(make, check, cases=120)

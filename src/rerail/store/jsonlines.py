@@ -69,8 +69,8 @@ def _share_to_read(file: BinaryIO, size: int, most_bytes: int, most_lines: int) 
 def _lines_between(file: BinaryIO, begin: int, end: int) -> Iterator[bytes]:
     """Lines that begin at `begin` or after it and before `end`."""
     file.seek(max(0, begin - 1))
-    if begin > 0:
-        file.readline(LONGEST_LINE)
+    if begin > 0 and not file.readline(end - begin + 1).endswith(b"\n"):
+        return  # all of it lies within one line
     while file.tell() < end and (line := file.readline(LONGEST_LINE)):
         if not line.endswith(b"\n"):
             return
