@@ -166,7 +166,7 @@ def test_goodbye(run: Runner, code: str, status: int, has_goodbye: bool) -> None
 
 
 def test_exec_begins_a_new_record(run: Runner) -> None:
-    inner = "import os, sys; print(sys.argv[1]); os.abort()"
+    inner = "import os, sys; print(sys.argv[1], flush=True); os.abort()"
     code = f"import os, sys; os.execv(sys.executable, [sys.executable, '-c', {inner!r}, 'inner'])"
     ended = run(["-c", code])
 
