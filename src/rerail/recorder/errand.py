@@ -57,7 +57,7 @@ class Errand:
                 self.problem = "it failed"
         elif time.monotonic() > self.deadline and self.problem is None:
             self.problem = "it took too long"
-            os.kill(self.pid, signal.SIGKILL)
+            self._kill()
         return self._is_over
 
     def wait(self, seconds: float) -> bool:
@@ -72,8 +72,14 @@ class Errand:
     def cancel(self) -> None:
         if not self.is_over():
             self.problem = self.problem or "the run was over first"
-            os.kill(self.pid, signal.SIGKILL)
+            self._kill()
             self.wait(1.0)
+
+    def _kill(self) -> None:
+        try:
+            os.kill(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass  # whoever embeds us ignores SIGCHLD, and it has just ended
 
 
 def _keep_apart(niceness: int) -> None:
