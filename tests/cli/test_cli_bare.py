@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -137,9 +138,14 @@ def test_the_command_finds_what_rerail_was_started_with(tmp_path: Path, ignored:
     names = " ".join(signal.Signals(number).name.removeprefix("SIG") for number in ignored)
     shell = f"trap '' {names}; " if names else ""
     shown = []
-    for rerail in ("", f"{sys.executable} -m rerail run --home {tmp_path}/home -- "):
+    python = shlex.quote(sys.executable)
+    for rerail in ("", f"{python} -m rerail run --home {shlex.quote(str(tmp_path))}/home -- "):
         done = subprocess.run(
-            ["sh", "-c", f"{shell}ulimit -n 12; {rerail}{sys.executable} {program}; exit $?"],
+            [
+                "sh",
+                "-c",
+                f"{shell}ulimit -n 12; {rerail}{python} {shlex.quote(str(program))}; exit $?",
+            ],
             capture_output=True,
             env={**os.environ, "GROUP": str(os.getpgrp())},
             stdin=subprocess.DEVNULL,

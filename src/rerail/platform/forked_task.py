@@ -7,6 +7,7 @@ group, and is killed when its time is up.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -80,8 +81,9 @@ class ForkedTask:
         """With the programs that it started, which are in its group."""
         try:
             os.killpg(self.pid, signal.SIGKILL)
-        except ProcessLookupError:  # it has not made its group yet
-            os.kill(self.pid, signal.SIGKILL)
+        except ProcessLookupError:  # it has not made its group yet, or it has just ended
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
 
     def _reap_its_programs(self, seconds: float) -> None:
         """The recorder inherits orphans: what is not reaped stays a zombie of the caller's."""

@@ -164,8 +164,10 @@ class _Guarding:
             close_inherited()
         libc.set_process_name("rerail-guardian")
         for number in signal.valid_signals():
+            # Ignored, SIGCHLD would let the kernel reap our errands, and their pids be another's.
+            disposition = signal.SIG_DFL if number == signal.SIGCHLD else signal.SIG_IGN
             try:
-                signal.signal(number, signal.SIG_IGN)
+                signal.signal(number, disposition)
             except (OSError, ValueError):  # KILL and STOP
                 continue
         signal.pthread_sigmask(signal.SIG_SETMASK, ())

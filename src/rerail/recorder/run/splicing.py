@@ -13,6 +13,7 @@ import errno
 import fcntl
 import os
 import select
+import termios
 import time
 
 from rerail.platform import libc
@@ -75,6 +76,9 @@ class SplicingChannel(Channel):
                     self.source, self.sink.descriptor, numbers[LENGTH], flags=_MOVE_NONBLOCK
                 )
             except BlockingIOError:
+                if self._is_source_empty():  # a killed recorder had moved them
+                    numbers[LENGTH] = 0
+                    return "open"
                 left = give_up_at - time.monotonic()
                 if left <= 0 or not self._room.poll(left * 1000):
                     return "waiting"
@@ -108,6 +112,14 @@ class SplicingChannel(Channel):
         self.bytes_total += count
         self.has_just_read = True
         return True
+
+    def _is_source_empty(self) -> bool:
+        waiting = bytearray(4)
+        try:
+            fcntl.ioctl(self.source, termios.FIONREAD, waiting)
+        except OSError:
+            return False
+        return not any(waiting)
 
     def _discard_copies(self) -> None:
         try:
