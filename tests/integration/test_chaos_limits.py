@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shlex
 import subprocess
 import sys
 import uuid
@@ -80,7 +81,8 @@ def test_every_number_of_descriptors(tmp_path: Path) -> None:
 @pytest.mark.parametrize("limit", [8, 14, 18, 22, 26, 30, 34, 60])
 def test_few_descriptors_in_a_terminal(tmp_path: Path, limit: int) -> None:
     answers = "test -t 0 && test -t 1 && echo is a terminal; read word; echo got $word; exit 7"
-    rerail = f"{sys.executable} -m rerail run --home {tmp_path} --no-explain"
+    python = shlex.quote(sys.executable)
+    rerail = f"{python} -m rerail run --home {shlex.quote(str(tmp_path))} --no-explain"
     with Terminal(
         ["sh", "-c", f'ulimit -n {limit}; exec {rerail} -- sh -c "$0"', answers]
     ) as shell:
