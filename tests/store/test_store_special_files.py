@@ -298,8 +298,8 @@ def test_a_name_that_no_file_system_takes_is_an_unknown_run(home: Path) -> None:
 
 
 def test_a_pipe_that_the_user_named_is_read(tmp_path: Path) -> None:
-    script = f"{shlex.quote(sys.executable)} -m rerail explain --json "
-        "<(echo 'RuntimeError: CUDA out of memory.')"
+    log = "<(echo 'RuntimeError: CUDA out of memory.')"
+    script = f"{shlex.quote(sys.executable)} -m rerail explain --json {log}"
     done = subprocess.run(
         ["bash", "-c", script], capture_output=True, text=True, cwd=tmp_path, timeout=120
     )
