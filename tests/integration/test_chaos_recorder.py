@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "recorder"))
-from rerail.recorder.splicing import PIPE_BYTES
 from run_driver import (
     DEADLINE_SECONDS,
     PROGRAMS,
@@ -29,6 +28,7 @@ from run_driver import (
     wait_until,
 )
 
+from rerail.recorder.run.splicing import PIPE_BYTES
 from rerail.store import RunFolder, Store
 
 NUMBERS = [sys.executable, str(PROGRAMS / "run_print_numbers.py")]
