@@ -12,7 +12,8 @@ print("size", size.lines, size.columns, flush=True)
 
 def resized(*_):
     size = os.get_terminal_size(1)
-    print("resized", size.lines, size.columns, flush=True)
+    # The signal may come while `print` writes, and a buffered writer cannot be entered twice.
+    os.write(1, f"resized {size.lines} {size.columns}\n".encode())
 
 
 signal.signal(signal.SIGWINCH, resized)
