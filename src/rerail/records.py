@@ -224,6 +224,8 @@ class BlackBox:
     history: list[StepPoint] = field(default_factory=list)  # the last few hundred steps
     exception_type: str | None = None  # uncaught, as sys.excepthook saw it
     exception_text: str | None = None
+    exception_thread: str | None = None  # its name, if it was not the main thread
+    exception_frames: list[PythonFrame] = field(default_factory=list)  # innermost first
     thread_count: int | None = None
     fork_parent_had_threads: bool | None = None  # True in a child forked by a threaded parent
     notes: list[str] = field(default_factory=list)  # hooks that failed, frameworks seen

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rerail.agent import rerail_layout as layout
-from rerail.records import BlackBox, LoadedFile, LoaderSettings, StepPoint
+from rerail.records import BlackBox, LoadedFile, LoaderSettings, PythonFrame, StepPoint
 from rerail.store.regular_files import open_regular, read_regular
 
 
@@ -169,10 +169,22 @@ def _parse(octets: bytes, t0_ns: int) -> BlackBox | None:
         history=_history(box),
         exception_type=box.text("exception_type"),
         exception_text=box.text("exception_text"),
+        exception_thread=box.text("exception_thread") or None,
+        exception_frames=_exception_frames(box),
         thread_count=box.head("thread_count") or None,
         fork_parent_had_threads=None if forked < 0 else forked == 1,
         notes=_notes(box),
     )
+
+
+def _exception_frames(box: _Box) -> list[PythonFrame]:
+    found = []
+    for row in (box.text("exception_frames") or "").split("\n"):
+        file, _, rest = row.partition("\0")
+        line, _, function = rest.partition("\0")
+        if function and line.isdecimal():
+            found.append(PythonFrame(file, int(line), function))
+    return found
 
 
 def _backward_per_step(steps: int, backward: int) -> float | None:

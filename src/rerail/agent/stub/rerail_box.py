@@ -5,6 +5,8 @@ whole box as eight-byte words, indexed by rerail_layout.WORD. Promises: a write 
 a value that does not fit; texts are cut.
 """
 
+import os
+
 import rerail_layout as layout
 
 numbers = None  # memoryview of int64; None until `use` was called
@@ -70,8 +72,18 @@ def note_failure(what, error):
     note("%s: %s: %s" % (what, type(error).__name__, error))
 
 
-def put_exception(kind, value):
-    """An exception that nobody caught."""
+_MOST_WALKED = 20000  # frames of a traceback; a recursion has a thousand
+_INNERMOST = 6  # kept whoever wrote them; of the others only those of the program's own code
+_LIBRARY = ("site-packages", "dist-packages", "<frozen", os.path.dirname(os.__file__) + os.sep)
+
+
+def put_exception(kind, value, traceback=None, thread=""):
+    """An exception that nobody caught, and the frames that it passed through."""
+    try:
+        put_text("exception_thread", thread)
+        put_frames(traceback or getattr(value, "__traceback__", None))
+    except Exception as error:
+        note_failure("exception frames", error)
     try:
         module = getattr(kind, "__module__", "")
         name = getattr(kind, "__qualname__", str(kind))
@@ -81,6 +93,28 @@ def put_exception(kind, value):
         put_text("exception_text", str(value))
     except Exception as error:
         note_failure("exception text", error)
+
+
+def put_frames(traceback):
+    """Innermost first, as many as there is room for."""
+    frames = []
+    while traceback is not None and len(frames) < _MOST_WALKED:
+        code = traceback.tb_frame.f_code
+        frames.append((code.co_filename, traceback.tb_lineno, code.co_name))
+        traceback = traceback.tb_next
+    capacity = layout.TEXT["exception_frames"][1]
+    kept = b""
+    previous = None
+    for at, frame in enumerate(reversed(frames)):
+        is_library = any(part in frame[0] for part in _LIBRARY)
+        if frame == previous or (at >= _INNERMOST and is_library):
+            continue
+        previous = frame
+        line = ("%s\0%s\0%s\n" % frame).encode("utf-8", "replace")
+        if len(kept) + len(line) > capacity:
+            break
+        kept += line
+    put_text("exception_frames", kept)
 
 
 def put_loader(workers, batch_size, prefetch, start_method, pin_memory, persistent):

@@ -26,8 +26,9 @@ def on_threading(threading):
 
     def excepthook(args, kwargs):
         if args[0].exc_type is not SystemExit:
-            name = getattr(args[0].thread, "name", "a thread")
-            box.put_exception(args[0].exc_type, "in %s: %s" % (name, args[0].exc_value))
+            name = str(getattr(args[0].thread, "name", "a thread"))
+            text = "in %s: %s" % (name, args[0].exc_value)
+            box.put_exception(args[0].exc_type, text, args[0].exc_traceback, name)
 
     wrapped = native.wrap(threading.excepthook, before=excepthook)
     if threading.excepthook is getattr(threading, "__excepthook__", None):

@@ -86,6 +86,12 @@ TEXTS = (
     ("exception_text", 1022),
 )
 
+# Behind everything else, so that a box of an older agent is read as ever.
+LATER_TEXTS = (
+    ("exception_frames", 3070),  # innermost first: file, line, function, NUL between, newline after
+    ("exception_thread", 62),
+)
+
 PHASES = (
     "",
     "data",
@@ -142,6 +148,9 @@ def _lay_out():
     ):
         areas[name] = at
         at += (size + 63) // 64 * 64
+    for name, capacity in LATER_TEXTS:
+        texts[name] = (at, capacity)
+        at += 2 + capacity
     if at > SIZE:
         raise ValueError("the black box is too small for its fields")
     return words, texts, areas
