@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         Signature,
     )
     from rerail.catalogue.schema import FAMILIES
+    from rerail.catalogue.templates import fill
 
 __all__ = [
     "FAMILIES",
@@ -33,6 +34,7 @@ __all__ = [
     "Remedy",
     "Sign",
     "Signature",
+    "fill",
     "load_catalogue",
     "spaced",
     "write_new_cause",
@@ -51,6 +53,7 @@ __getattr__ = door(
         "SAFETY_ORDER": "model",
         "Sign": "model",
         "Signature": "model",
+        "fill": "templates",
         "load_catalogue": "loader",
         "spaced": "literals",
         "write_new_cause": "loader",

@@ -77,6 +77,7 @@ class Remedy:
     safety: Safety
     change: tuple[str, ...] = ()
     note: str = ""  # what it does not do
+    needs: tuple[str, ...] = ()  # what the run must have used for it to make sense (docs/evidence.md)
     by_hand: str = ""  # why a person has to decide on it, although it is safe
 
 
@@ -127,6 +128,7 @@ class Cause:
     what_happened: str
     mechanism: str
     policy: Policy
+    headline: tuple[str, ...] = ()  # templates; the first one whose facts are all known is said
     prior: float = 0.0
     is_residual: bool = False  # said only when nothing more specific explains the ending
     outranks: tuple[str, ...] = ()

@@ -23,6 +23,7 @@ from rerail.catalogue.model import (
     Signature,
     Where,
 )
+from rerail.catalogue.templates import gaps
 from rerail.platform.patterns import linear
 
 FAMILIES = {
@@ -40,6 +41,7 @@ FAMILIES = {
 _TOP: dict[str, type | tuple[type, ...]] = {
     "id": str,
     "title": str,
+    "headline": list,
     "family": str,
     "what_happened": str,
     "mechanism": str,
@@ -56,7 +58,8 @@ _TOP: dict[str, type | tuple[type, ...]] = {
     "references": list,
 }
 _REQUIRED = (
-    *("id", "title", "family", "what_happened", "mechanism", "policy", "remedy", "matches"),
+    *("id", "title", "headline", "family", "what_happened", "mechanism", "policy", "remedy"),
+    "matches",
 )
 _SIGNATURE = {
     *("name", "pattern", "weight", "where", "group", "unless", "unless_through", "but_not"),
@@ -64,7 +67,7 @@ _SIGNATURE = {
 }
 _SIGN = {"name", "observation", "weight", "when", "group", "even_if_resumed"}
 _EXPERIMENT = {"change", "expect"}
-_REMEDY = {"id", "title", "safety", "change", "note", "by_hand"}
+_REMEDY = {"id", "title", "safety", "change", "note", "by_hand", "needs"}
 _POLICY = {each.name for each in fields(Policy)}
 _POLICY_LISTS = {"same_damage_as", "raised_by"}
 
@@ -83,6 +86,8 @@ def complaints(table: dict[str, Any], name: str) -> list[str]:
         found.append(f"id: {table['id']} is not the file's name")
     if table["family"] not in FAMILIES:
         found.append(f"family: {table['family']} is not one of {', '.join(FAMILIES)}")
+    if lacking := gaps(str(table["headline"][-1])) - {"at"}:
+        found.append(f"headline: the last one must need no fact, and needs {', '.join(lacking)}")
     if not table.get("signature") and not table.get("sign"):
         found.append("signature, sign: nothing would ever be seen of this cause")
     found += _signature_complaints(table.get("signature", []))
@@ -158,6 +163,7 @@ def cause_from(table: dict[str, Any]) -> Cause:
         family=table["family"],
         what_happened=table["what_happened"].strip(),
         mechanism=table["mechanism"].strip(),
+        headline=tuple(table["headline"]),
         policy=Policy(**{key: _frozen(value) for key, value in table["policy"].items()}),
         prior=float(table.get("prior", 0.0)),
         is_residual=table.get("is_residual", False),
@@ -178,7 +184,8 @@ def cause_from(table: dict[str, Any]) -> Cause:
                 entry["safety"],
                 tuple(entry.get("change", ())),
                 entry.get("note", ""),
-                entry.get("by_hand", ""),
+                by_hand=entry.get("by_hand", ""),
+                needs=tuple(entry.get("needs", ())),
             )
             for entry in table["remedy"]
         ),

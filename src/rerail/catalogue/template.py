@@ -17,6 +17,12 @@ _KEY = linear(r"(\w+)\s*=")
 _TEMPLATE = '''\
 id = "{id}"
 title = "{title}"
+# The sentence that stands first, with the facts: who, what, where, when, how much. The first one
+# whose facts are known is said; the last must need none. docs/evidence.md lists the facts.
+headline = [
+  "{{exception}}{{at}}",
+  "FILL IN a plain sentence for when nothing more is known{{at}}",
+]
 family = "{family}"
 what_happened = """
 FILL IN what the user saw and what it means, in the user's words: two or three sentences.

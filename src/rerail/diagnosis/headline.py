@@ -1,37 +1,40 @@
-"""The one sentence that stands first: how it ended, where it was, and why.
+"""The one sentence that stands first: the fact, with who, what, where, when and how much.
 
-In: a diagnosis. Out: one sentence, from what the diagnosis holds alone. A cause that is less likely
-than all others together is said to be one of several.
+In: a diagnosis. Out: one sentence. The leading cause's file has the templates; the first one whose
+facts are all known is filled. Where the cause is in doubt, the sentence says what was observed and
+leaves the cause to the lines below: an exception that was recorded is a fact, why it was raised may
+not be.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from rerail.catalogue import fill
+from rerail.diagnosis.words import words_of
 from rerail.wording import sentence
 
 if TYPE_CHECKING:
     from rerail.diagnosis.result import Diagnosis
 
+LIKELY = 0.5
+# What can be said without knowing the cause, the most telling first.
+_OBSERVED = ("{hang}", "{crash}{at}", "{exception}{at}", "{ending}{at}")
+
 
 def headline(diagnosis: Diagnosis) -> str:
-    ending = diagnosis.outcome.summary.strip().rstrip(".") or "it is not known how it ended"
-    place = _place(diagnosis.facts) if diagnosis.outcome.kind != "ok" else ""
     leading = diagnosis.leading
-    if leading is None:
-        return sentence(ending + place)
-    if leading.probability < 0.5:
-        return sentence(f"{ending}{place}; one possible cause: {leading.title}")
-    return sentence(f"{leading.title}: {_going_on(ending)}{place}")
+    ending = diagnosis.outcome.summary.strip().rstrip(".") or "it is not known how it ended"
+    if leading is None and diagnosis.outcome.kind in ("ok", "unknown"):
+        return sentence(ending)
+    words = {**words_of(diagnosis), "ending": ending}
+    if leading is not None and leading.probability >= LIKELY:
+        return sentence(_first_filled(leading.cause.headline, words) or leading.title)
+    observed = _first_filled(_OBSERVED, words) or ending
+    if leading is not None and not leading.cause.is_residual:
+        observed += f"; it may be this: {leading.title[:1].lower()}{leading.title[1:]}"
+    return sentence(observed)
 
 
-def _going_on(text: str) -> str:
-    """ "It ended" goes on as "it ended" after a colon; SIGABRT stays as it is."""
-    return text[:1].lower() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
-
-
-def _place(facts: dict[str, Any]) -> str:
-    place = f", at step {facts['last_step']}" if facts.get("last_step") is not None else ""
-    if facts.get("failed_first"):
-        place += f", {facts['failed_first']} first"
-    return place
+def _first_filled(templates: tuple[str, ...], words: dict[str, str]) -> str | None:
+    return next((text for each in templates if (text := fill(each, words))), None)

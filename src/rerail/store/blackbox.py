@@ -44,10 +44,14 @@ class _Box:
         return None if value < 0 else value
 
     def text_at(self, offset: int, capacity: int) -> str | None:
+        return self._bytes_at(offset, capacity).decode("utf-8", "replace") or None
+
+    def bytes_of(self, name: str) -> bytes:
+        return self._bytes_at(*layout.TEXT[name])
+
+    def _bytes_at(self, offset: int, capacity: int) -> bytes:
         length = int(struct.unpack_from("<H", self.octets, offset)[0])
-        if not 0 < length <= capacity:
-            return None
-        return self.octets[offset + 2 : offset + 2 + length].decode("utf-8", "replace")
+        return self.octets[offset + 2 : offset + 2 + length] if length <= capacity else b""
 
     def text(self, name: str) -> str | None:
         return self.text_at(*layout.TEXT[name])
@@ -168,13 +172,19 @@ def _parse(octets: bytes, t0_ns: int) -> BlackBox | None:
         files=_files(box),
         history=_history(box),
         exception_type=box.text("exception_type"),
-        exception_text=box.text("exception_text"),
+        exception_text=_exception_text(box),
         exception_thread=box.text("exception_thread") or None,
         exception_frames=_exception_frames(box),
         thread_count=box.head("thread_count") or None,
         fork_parent_had_threads=None if forked < 0 else forked == 1,
         notes=_notes(box),
     )
+
+
+def _exception_text(box: _Box) -> str | None:
+    """Its two parts; a letter of several bytes may lie across the border."""
+    octets = b"".join(box.bytes_of(name) for name in ("exception_text", "exception_more"))
+    return octets.decode("utf-8", "replace") or None
 
 
 def _exception_frames(box: _Box) -> list[PythonFrame]:

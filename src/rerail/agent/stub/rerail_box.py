@@ -90,7 +90,9 @@ def put_exception(kind, value, traceback=None, thread=""):
         if module not in ("builtins", "__main__", ""):
             name = module + "." + name
         put_text("exception_type", name)
-        put_text("exception_text", str(value))
+        text = str(value).encode("utf-8", "replace")
+        put_text("exception_text", text)
+        put_text("exception_more", text[layout.TEXT["exception_text"][1] :])
     except Exception as error:
         note_failure("exception text", error)
 

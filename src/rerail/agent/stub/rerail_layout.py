@@ -90,6 +90,7 @@ TEXTS = (
 LATER_TEXTS = (
     ("exception_frames", 3070),  # innermost first: file, line, function, NUL between, newline after
     ("exception_thread", 62),
+    ("exception_more", 4094),  # of a text that is longer than exception_text holds
 )
 
 PHASES = (

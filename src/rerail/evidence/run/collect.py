@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from rerail.errors import RerailError
 from rerail.evidence.run.crashes import read_crashes
+from rerail.evidence.run.exceptions import read_exceptions, read_words_of_exceptions
 from rerail.evidence.run.exits import read_deaths, read_outcome, read_outside_signals
 from rerail.evidence.run.facts import read_facts
 from rerail.evidence.run.history import MOST_RUNS, PastEnd, past_end, read_history
@@ -21,12 +22,7 @@ from rerail.evidence.run.material import RecordedRun, read_material
 from rerail.evidence.run.memory import read_memory_growth, read_near_memory_limits
 from rerail.evidence.run.oom import read_oom_kills
 from rerail.evidence.run.output import observe_output
-from rerail.evidence.run.progress import (
-    read_exceptions,
-    read_loaded_files,
-    read_progress,
-    read_settings,
-)
+from rerail.evidence.run.progress import read_loaded_files, read_progress, read_settings
 from rerail.evidence.run.ranks import read_failed_first
 from rerail.evidence.run.stalls import read_stalls
 from rerail.evidence.run.unrecorded import read_unrecorded_crashes
@@ -87,12 +83,14 @@ def collect_recorded(
             observations += _read(reader, run)
     observations = [_with_its_words(o, text.observations) for o in observations]
     observations += read_history(run, earlier)
+    told, told_facts = read_words_of_exceptions(run, observations, deadline)
+    observations += told
     observations += _not_contradicting(observations, text.observations)
     observations += [_missing(run, what, why) for what, why in run.missing]
     return Evidence(
         outcome=read_outcome(run),
         observations=observations,
-        facts={**text.facts, **read_facts(run, observations)},
+        facts={**text.facts, **told_facts, **read_facts(run, observations)},
         origin="run",
         incomplete=deadline.sentence,
     )

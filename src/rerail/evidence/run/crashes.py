@@ -12,8 +12,11 @@ from __future__ import annotations
 import socket
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from rerail.evidence.run.material import RecordedRun
+from rerail.evidence.run.places import where_of
+from rerail.platform.own_code import innermost_own
 from rerail.platform.patterns import linear
 from rerail.records import Crash, FaultMapping, LoadedFile, NativeFrame, Observation, ThreadStack
 from rerail.wording import file_name, process_in_words, sentence
@@ -196,10 +199,27 @@ def _crash(run: RecordedRun, crash: Crash) -> Observation:
             "python_function": python_frame.function if python_frame else None,
             "python_file": python_frame.file if python_frame else None,
             "python_line": python_frame.line if python_frame else None,
+            "where": _where(run, crash),
             "sender_pid": crash.sender_pid,
             "t_seconds": crash.t_seconds,
         },
     )
+
+
+def _where(run: RecordedRun, crash: Crash) -> dict[str, Any] | None:
+    """The user's own code on the crashed stack; of a thread without Python, on the main thread's.
+
+    A thread of a native pool works for a call that a Python thread has made and waits for.
+    """
+    crashed = crashed_stack(crash)
+    stacks = [crashed] if crashed else []
+    if crashed is None or not crashed.python:
+        stacks += [thread for thread in crash.threads if thread.thread_id == crash.pid]
+    process = run.process_of(crash)
+    for stack in stacks:
+        if frame := innermost_own(stack.python):
+            return where_of(frame, process, run.rank_of(process) if process else None)
+    return None
 
 
 _ADDRESS_WORDS = {

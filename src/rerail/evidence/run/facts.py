@@ -11,6 +11,7 @@ from typing import Any
 
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.memory import limit_uses, memory_limits, tree_peak
+from rerail.evidence.run.places import process_name
 from rerail.evidence.run.progress import last_printed
 from rerail.records import Observation
 
@@ -93,6 +94,8 @@ def _crash_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[
     crash = next((c for c in reversed(crashes) if c["role"] in ("main", "rank")), crashes[0])
     address = crash["address"] if crash["address_kind"] else None
     return {
+        "where": crash["where"],
+        "crash_signal": crash["signal"],
         "library": crash["library"],
         "function": crash["function"],
         "caller_library": crash["caller_library"],
@@ -115,6 +118,7 @@ def _memory_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict
     if killed is not None and killed.data["limit_bytes"]:
         facts["memory_limit_bytes"] = killed.data["limit_bytes"]
         facts["memory_limit_source"] = killed.data["cgroup"] or "ram"
+        facts["victim"] = _victim(run, killed)
     elif uses:
         facts["memory_limit_bytes"] = uses[0].limit_bytes
         facts["memory_limit_source"] = uses[0].source
@@ -133,6 +137,15 @@ def _memory_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict
     if leak is not None and "bytes_per_step" in leak.data:
         facts["leak_bytes_per_step"] = int(leak.data["bytes_per_step"])
     return facts
+
+
+def _victim(run: RecordedRun, killed: Observation) -> str:
+    """Whom the kernel killed, as a person would point at it."""
+    process = next((p for p in run.processes if p.pid == killed.data["pid"]), None)
+    if process is None:
+        return "a process of the run"
+    name = process_name(process, run.rank_of(process))
+    return {"main process": "the main process"}.get(name, name.replace("Data", "a Data", 1))
 
 
 def _resource_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[str, Any]:

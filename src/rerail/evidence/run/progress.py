@@ -1,7 +1,7 @@
 """How far did the training come, and how was it set up?
 
 In: the black boxes, and what the text readers saw in the output. Out: `progress`, `nonfinite-loss`,
-`loader`, `accumulation` and `exception` observations.
+`loader` and `accumulation` observations.
 
 A step number that the program printed goes before the agent's own count, because that is the number
 that the user knows: programs count from zero or one, and over epochs or within one.
@@ -15,7 +15,7 @@ from typing import Any
 
 from rerail.evidence.run.material import RecordedRun
 from rerail.records import BlackBox, Observation
-from rerail.wording import counted, file_name, process_in_words, sentence
+from rerail.wording import counted, file_name, sentence
 
 _MOST_FILES = 3
 
@@ -164,38 +164,6 @@ def read_loaded_files(run: RecordedRun) -> list[Observation]:
         )
         for loaded in reversed(box.files[-_MOST_FILES:])
     ]
-
-
-def read_exceptions(run: RecordedRun) -> list[Observation]:
-    """Uncaught exceptions, as each process's own hook saw them."""
-    found = []
-    for box in run.boxes:
-        if box.exception_type is None or box.exception_type == "SystemExit":
-            continue
-        process = run.process_of(box)
-        message = (box.exception_text or "").strip()
-        first = " ".join(message.split())
-        who = process_in_words(process) if process else f"a process (pid {box.pid})"
-        is_named = first.startswith(box.exception_type)
-        shown = first if is_named else f"{box.exception_type}: {first}".rstrip(": ")
-        found.append(
-            Observation(
-                "exception",
-                sentence(f"uncaught in {who}: {shown[:280]}"),
-                f"box:{box.pid}",
-                {
-                    "type": box.exception_type,
-                    "message": message,
-                    "rank": box.rank,
-                    "stream": None if box.rank is None else f"rank {box.rank}",
-                    "role": run.role_of(box),
-                    "python_function": None,
-                    "pid": box.pid,
-                    "t_seconds": process.ended_t_seconds if process else None,
-                },
-            )
-        )
-    return found
 
 
 def last_printed(observations: Sequence[Observation]) -> Observation | None:

@@ -47,6 +47,7 @@ TELLING = 3.5  # weight from which a signature's words are searched for all over
 SHORTEST_WORD = 6
 FEW_FILES = 16
 MANY_SHARE = 8  # of many files, each is read by an eighth of what one alone would be
+MOST_MESSAGE = 1000  # characters of an exception's message that are kept as a fact
 SHOWN = 320  # characters of a line that an observation quotes
 _KEPT_OF_SIGNATURE = 3
 _KEPT_EXITS = 24
@@ -101,11 +102,11 @@ def collect_stream(stream: BinaryIO, name: str) -> Evidence:
 
 
 def observe_text(
-    numbered: Iterable[tuple[int, str]], deadline: Deadline | None = None
+    numbered: Iterable[tuple[int, str]], deadline: Deadline | None = None, who: str = ""
 ) -> TextEvidence:
     """The same for lines in hand, such as a run's output: (line number, text without newline)."""
     lines = list(to_lines(numbered))
-    return _observe(lines, load_catalogue(), "output", "", deadline or no_deadline())
+    return _observe(lines, load_catalogue(), "output", who, deadline or no_deadline())
 
 
 def _lines(excerpt: Excerpt, file: int) -> list[Line]:
@@ -122,15 +123,18 @@ def _together(texts: list[TextEvidence]) -> Evidence:
         only = texts[0]
         return Evidence(only.outcome, only.observations, only.facts, "logs")
     observations = [o for text in texts for o in text.observations if o.kind != "failed-first"]
-    facts: dict[str, Any] = {}
-    for text in texts:
-        facts.update({key: value for key, value in text.facts.items() if key not in facts})
     troubles = [
         replace(trouble, position=(at << 40) + trouble.position)
         for at, text in enumerate(texts)
         for trouble in text.troubles
     ]
-    if first := find_first(troubles):
+    first = find_first(troubles)
+    facts: dict[str, Any] = {}
+    if first:  # what it said goes before what the others said
+        texts = sorted(texts, key=lambda text: all(t.who != first.who for t in text.troubles))
+    for text in texts:
+        facts.update({key: value for key, value in text.facts.items() if key not in facts})
+    if first:
         observations.append(_first_observation(first, "output", first.position & ((1 << 40) - 1)))
         facts["failed_first"] = first.who
         facts["echoes"] = list(first.others)
@@ -157,6 +161,7 @@ def _observe(
         reader.native(lines)
         reader.memory(lines)
     reader.ranks(lines)
+    reader.raised()
     found = reader.found
     found.outcome = outcome_of(exits, tracebacks, bool(finishes), resumption)
     return found
@@ -174,6 +179,7 @@ class _Reader:
         self._resumption = resumption
         self._echoes = echoes  # causes whose messages may only report another's end
         self._causes_at: dict[int, set[str]] = {}
+        self._fatal: list[TracebackText] = []
 
     def _add(self, kind: str, text: str, line: int, **data: Any) -> None:
         kept = {key: value for key, value in data.items() if value not in (None, "", ())}
@@ -231,6 +237,7 @@ class _Reader:
                 message=found.message[:2000],
                 frames=[f"{file}:{line} {name}" for file, line, name in found.frames[-12:]],
                 raised_at=found.raised_at,
+                where=self._where(found),
                 stream=found.stream or self._who,
                 role=found.worker,
                 is_chained=found.is_chained,
@@ -239,16 +246,29 @@ class _Reader:
                 is_lone=not found.frames and not found.has_header,
                 was_handled=handled,
             )
-        own = [found for found, is_echo in fatal if not is_echo and found.frames]
-        self._raised(own or [found for found, _ in fatal if found.frames])
+        self._fatal = [found for found, is_echo in fatal if not is_echo] or [f for f, _ in fatal]
 
-    def _raised(self, tracebacks: Sequence[TracebackText]) -> None:
-        """Of a chain, the program's own frame says more than a library's."""
+    def raised(self) -> None:
+        """What ended it, and where; of several ranks, the one that failed first.
+
+        Of a chain, the program's own frame says more than a library's.
+        """
         facts = self.found.facts
-        for found in tracebacks:
-            if found.is_in_own_code or "raised_at" not in facts:
-                facts["raised_at"] = found.raised_at
-            facts["exception"] = found.type
+        of_first = [f for f in self._fatal if f.stream and f.stream == facts.get("failed_first")]
+        for found in of_first or self._fatal:
+            if found.frames:
+                if found.is_in_own_code or "raised_at" not in facts:
+                    facts["raised_at"] = found.raised_at
+                if where := self._where(found):
+                    facts["where"] = where
+                facts["exception"] = found.type
+            if found.frames or "exception" not in facts:
+                facts["exception_text"] = found.text[:MOST_MESSAGE]
+
+    def _where(self, found: TracebackText) -> dict[str, Any] | None:
+        where = found.where
+        process = found.worker or found.stream or self._who
+        return {**where, "process": process} if where and process else where
 
     def _is_echo(self, found: TracebackText) -> bool:
         """Whether it only says that somebody else is gone."""

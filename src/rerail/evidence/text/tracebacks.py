@@ -12,8 +12,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from rerail.evidence.text.lines import Line
+from rerail.platform.own_code import is_own
 from rerail.platform.patterns import linear
 
 _HEADER = linear(r"(?:Original )?Traceback \(most recent call last\):?")
@@ -50,7 +52,6 @@ _NEW_RECORD = linear(
     r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|\[(?:INFO|WARN\w*|ERROR|DEBUG)\]"
     r"|\S+\.py:\d+: \w*Warning:|[WEIF]\d{4} \d\d:"
 )
-_LIBRARY = linear(r"(?:site|dist)-packages|[/\\]lib[/\\]python\d|\\lib\\|^<frozen|\.pyx$")
 _MOST_MESSAGE_LINES = 24
 _MOST_FRAMES = 400  # kept of one traceback: the outermost and the innermost half
 
@@ -77,7 +78,21 @@ class TracebackText:
 
     @property
     def is_in_own_code(self) -> bool:
-        return any(not _LIBRARY.search(file) for file, _, _ in self.frames)
+        return self.own_at is not None
+
+    @property
+    def own_at(self) -> int | None:
+        """Which frame is the innermost of the program's own code; None if none is."""
+        own = (at for at, (file, _, _) in enumerate(self.frames) if is_own(file))
+        return max(own, default=None)
+
+    @property
+    def where(self) -> dict[str, Any] | None:
+        """The innermost frame of the program's own code, as the fact `where` has it."""
+        if self.own_at is None:
+            return None
+        file, line, function = self.frames[self.own_at]
+        return {"file": file, "line": line, "function": function}
 
     @property
     def raised_at(self) -> str:
@@ -88,8 +103,7 @@ class TracebackText:
         """
         if not self.frames:
             return ""
-        own = [at for at, (file, _, _) in enumerate(self.frames) if not _LIBRARY.search(file)]
-        at = own[-1] if own else len(self.frames) - 1
+        at = len(self.frames) - 1 if self.own_at is None else self.own_at
         file, line, function = self.frames[at]
         where = f"{file}:{line}" if line else file
         source = self.sources[at]

@@ -1,0 +1,168 @@
+"""The facts of a diagnosis as words that fill the templates of cause files.
+
+In: a diagnosis. Out: name -> words; what was not observed has no entry. docs/evidence.md lists
+the names. `at` is always there: the place, the process and the step, as far as they are known,
+to be put behind any statement.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rerail.wording import bytes_in_words, file_name, listed, seconds_in_words
+
+if TYPE_CHECKING:
+    from rerail.diagnosis.result import Diagnosis
+
+MOST_MESSAGE = 160
+_CRASH_SIGNALS = ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS")
+
+
+def words_of(diagnosis: Diagnosis) -> dict[str, str]:
+    facts = diagnosis.facts
+    words = {name: text for name, value in facts.items() if (text := _plain(name, value))}
+    where = facts.get("where") or {}
+    found = {
+        "where": place(where),
+        "who": _who(facts, where),
+        "step": _step(facts),
+        "exception": _exception(facts),
+        "crash": _crash(diagnosis),
+        "hang": _hang(diagnosis),
+        "signal": diagnosis.outcome.signal,
+        "limit": _bytes(facts.get("memory_limit_bytes")),
+        "peak": _bytes(facts.get("peak_rss_bytes")),
+        "growth": _growth(facts),
+        "openmp": listed(facts.get("openmp_runtimes") or []),
+        "last_file": file_name(str(facts["last_file"])) if facts.get("last_file") else None,
+        "late_rank": _late_rank(facts),
+        "death": _death(diagnosis),
+        "nonfinite_value": _nonfinite(diagnosis),
+        **_outside(diagnosis),
+    }
+    words.update({name: text for name, text in found.items() if text})
+    words["at"] = _at(words)
+    return words
+
+
+def place(where: dict[str, Any]) -> str:
+    """ "hang.py:7 save()"; of the code outside all functions only the line."""
+    if not where.get("file"):
+        return ""
+    line = f":{where['line']}" if where.get("line") else ""
+    function = str(where.get("function") or "")
+    called = f" {function}()" if function and not function.startswith("<module") else ""
+    return f"{file_name(str(where['file']))}{line}{called}"
+
+
+def _at(words: dict[str, str]) -> str:
+    inside = f" in {words['where']}" if "where" in words else ""
+    notes = ", ".join(words[name] for name in ("who", "step") if name in words)
+    return f"{inside} ({notes})" if notes else inside
+
+
+def _plain(name: str, value: Any) -> str:
+    if isinstance(value, (list, dict, bool)) or value is None:
+        return ""
+    if name.endswith("_bytes") and isinstance(value, (int, float)):
+        return bytes_in_words(value)
+    if name.endswith("_seconds") and isinstance(value, (int, float)):
+        return seconds_in_words(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _who(facts: dict[str, Any], where: dict[str, Any]) -> str:
+    """The main process of a run without ranks goes without saying."""
+    who = str(where.get("process") or facts.get("failed_first") or "")
+    return "" if who == "main process" else who
+
+
+def _step(facts: dict[str, Any]) -> str:
+    step = facts.get("last_step")
+    return f"step {step:,}" if isinstance(step, int) else ""
+
+
+def _exception(facts: dict[str, Any]) -> str:
+    text = str(facts.get("exception_text") or "").strip()
+    first = " ".join(text.partition("\n")[0].split())
+    return cut(first, MOST_MESSAGE).rstrip(".")
+
+
+def cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def _crash(diagnosis: Diagnosis) -> str:
+    facts = diagnosis.facts
+    signal = facts.get("crash_signal") or diagnosis.outcome.signal
+    if signal not in _CRASH_SIGNALS:
+        return ""
+    library, function = facts.get("library"), facts.get("function")
+    if function and library:
+        return f"{signal} in {cut(str(function), 60)}() of {library}"
+    return f"{signal} in {library}" if library else f"{signal}, a crash of native code"
+
+
+def _hang(diagnosis: Diagnosis) -> str:
+    """ "It hung for 48 s in hang.py:7 save(), waiting for a lock that thread 2 holds"."""
+    facts = diagnosis.facts
+    hang = facts.get("hang") or {}
+    seconds = hang.get("seconds", facts.get("silent_seconds"))
+    if seconds is None:
+        return ""
+    where = facts.get("where") or {}
+    who = _who(facts, where)
+    text = f"{who[:1].upper() + who[1:] if who else 'It'} hung for {seconds_in_words(seconds)}"
+    text += f" in {place(where)}" if place(where) else ""
+    if hang.get("waits_for"):
+        text += f", waiting for {hang['waits_for']}"
+        holder = hang.get("holder") or {}
+        if holder:
+            thread = holder.get("thread") or "another thread"
+            text += f" that {thread} holds"
+            text += f" in {place(holder)}" if place(holder) else ""
+    return text
+
+
+def _growth(facts: dict[str, Any]) -> str:
+    growth = (facts.get("growth") or {}).get("bytes_per_step", facts.get("leak_bytes_per_step"))
+    return bytes_in_words(growth) if growth else ""
+
+
+def _bytes(count: Any) -> str:
+    return bytes_in_words(count) if isinstance(count, (int, float)) and count > 0 else ""
+
+
+def _late_rank(facts: dict[str, Any]) -> str:
+    who = str(facts.get("missing_rank") or "")
+    return who[:1].upper() + who[1:]
+
+
+def _death(diagnosis: Diagnosis) -> str:
+    """How the first worker or rank ended that ended badly, and was not just tidied away."""
+    for o in diagnosis.observations:
+        if o.kind == "death" and not o.data.get("is_main") and not o.data.get("is_tidying"):
+            return o.text.partition(", ")[0].rstrip(".") if "(" not in o.text else _ending(o.text)
+    return ""
+
+
+def _ending(text: str) -> str:
+    """ "A DataLoader worker (pid 4711, python) was killed by SIGSEGV": without when."""
+    head, bracket, rest = text.partition(")")
+    return (head + bracket + rest.partition(", ")[0]).rstrip(".")
+
+
+def _nonfinite(diagnosis: Diagnosis) -> str:
+    for o in diagnosis.observations:
+        if o.kind == "nonfinite-loss":
+            return str(o.data.get("value") or "")
+    return ""
+
+
+def _outside(diagnosis: Diagnosis) -> dict[str, str]:
+    for o in diagnosis.observations:
+        if o.kind == "outside-signal":
+            name, pid = o.data.get("sender_name"), o.data.get("sender_pid")
+            sender = f"{name} (pid {pid})" if name and pid else name or (f"pid {pid}" if pid else "")
+            return {"outside_signal": str(o.data.get("signal") or ""), "sender": str(sender)}
+    return {}

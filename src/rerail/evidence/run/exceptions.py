@@ -1,0 +1,121 @@
+"""Uncaught exceptions of any process, read by the same catalogue as those in the output.
+
+In: the black boxes, which hold what each process's own hook saw: type, message and frames. Out:
+one `exception` observation per process, and what the text readers see when the exception is
+written down as Python would have printed it. So a rank whose output went elsewhere, or a worker
+whose traceback nobody printed, gets the same answer as one in the log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from rerail.evidence.run.material import RecordedRun
+from rerail.evidence.run.places import process_name
+from rerail.evidence.text.logs import observe_text
+from rerail.platform.deadline import Deadline
+from rerail.records import BlackBox, Observation
+from rerail.wording import process_in_words, sentence
+
+MOST_READ = 16  # different exceptions; of 512 ranks most say the same
+_NO_FAILURE = ("SystemExit", "KeyboardInterrupt")
+_READ_KINDS = ("line", "traceback")
+
+
+def read_exceptions(run: RecordedRun) -> list[Observation]:
+    """Each as its process's own hook saw it."""
+    found = []
+    for box in run.boxes:
+        if box.exception_type is None or box.exception_type == "SystemExit":
+            continue
+        process = run.process_of(box)
+        message = (box.exception_text or "").strip()
+        first = " ".join(message.split())
+        who = process_in_words(process) if process else f"a process (pid {box.pid})"
+        is_named = first.startswith(box.exception_type)
+        shown = first if is_named else f"{box.exception_type}: {first}".rstrip(": ")
+        found.append(
+            Observation(
+                "exception",
+                sentence(f"uncaught in {who}: {shown[:280]}"),
+                f"box:{box.pid}",
+                {
+                    "type": box.exception_type,
+                    "message": message,
+                    "rank": box.rank,
+                    "stream": _stream(box),
+                    "role": run.role_of(box),
+                    "python_function": None,
+                    "pid": box.pid,
+                    "thread": box.exception_thread,
+                    "t_seconds": process.ended_t_seconds if process else None,
+                },
+            )
+        )
+    return found
+
+
+def read_words_of_exceptions(
+    run: RecordedRun, recorded: Sequence[Observation], deadline: Deadline
+) -> tuple[list[Observation], dict[str, Any]]:
+    """What the catalogue says of them, and the facts of the one that ended the run."""
+    observations: list[Observation] = []
+    facts: dict[str, Any] = {}
+    seen: set[str] = set()
+    for box in sorted(run.boxes, key=lambda box: _importance(run, box, recorded)):
+        if box.exception_type is None or box.exception_type in _NO_FAILURE:
+            continue
+        text = as_python_prints_it(box)
+        if text in seen:
+            continue
+        if len(seen) == MOST_READ or deadline.skips("exceptions of further processes"):
+            break
+        seen.add(text)
+        told = observe_text(list(enumerate(text.split("\n"), 1)), deadline, _stream(box) or "")
+        observations += [_of_box(o, box) for o in told.observations if o.kind in _READ_KINDS]
+        if not facts and not box.exception_thread:
+            facts = _with_process(told.facts, run, box)
+    return observations, facts
+
+
+def as_python_prints_it(box: BlackBox) -> str:
+    lines = ["Traceback (most recent call last):"] if box.exception_frames else []
+    for frame in reversed(box.exception_frames):
+        lines.append(f'  File "{frame.file}", line {frame.line}, in {frame.function}')
+    message = (box.exception_text or "").strip()
+    if box.exception_thread:
+        message = message.removeprefix(f"in {box.exception_thread}: ")
+    lines.append(f"{box.exception_type}: {message}" if message else str(box.exception_type))
+    return "\n".join(lines)
+
+
+def _importance(
+    run: RecordedRun, box: BlackBox, recorded: Sequence[Observation]
+) -> tuple[bool, bool, int, int]:
+    """Who failed first, then the main process, then ranks, then everybody else."""
+    first = next((o for o in recorded if o.kind == "failed-first"), None)
+    is_first = first is not None and box.rank == first.data.get("rank")
+    role = run.role_of(box)
+    order = {"main": 0, "rank": 1, "loader-worker": 2}
+    is_rank = role in ("main", "rank", "child")
+    return not (is_first and is_rank), bool(box.exception_thread), order.get(role, 3), box.pid
+
+
+def _stream(box: BlackBox) -> str | None:
+    return None if box.rank is None else f"rank {box.rank}"
+
+
+def _of_box(observation: Observation, box: BlackBox) -> Observation:
+    data = {**observation.data, "pid": box.pid, "stream": _stream(box)}
+    return replace(observation, source=f"box:{box.pid}", data=data)
+
+
+def _with_process(facts: dict[str, Any], run: RecordedRun, box: BlackBox) -> dict[str, Any]:
+    """The place with the process; a forwarded traceback has named its worker already."""
+    process = run.process_of(box)
+    where = facts.get("where")
+    if not where or process is None or str(where.get("process", "")).startswith("DataLoader"):
+        return facts
+    return {**facts, "where": {**where, "process": process_name(process, box.rank)}}

@@ -1,0 +1,27 @@
+"""The fact `where`: a place in the user's own code, and the process that was there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rerail.records import ProcessRecord, PythonFrame
+
+
+def where_of(
+    frame: PythonFrame, process: ProcessRecord | None, rank: int | None = None
+) -> dict[str, Any]:
+    place = {"file": frame.file, "line": frame.line, "function": frame.function}
+    return {**place, "process": process_name(process, rank)} if process else place
+
+
+def process_name(process: ProcessRecord, rank: int | None = None) -> str:
+    """ "main process", "rank 1", "DataLoader worker (pid 4711)": as a user would call it."""
+    rank = process.rank if rank is None else rank
+    if process.role == "loader-worker":
+        of_rank = f" of rank {rank}" if rank is not None else ""
+        return f"DataLoader worker{of_rank} (pid {process.pid})"
+    if rank is not None and process.role in ("main", "rank", "child"):
+        return f"rank {rank}"
+    if process.role == "main":
+        return "main process"
+    return f"{process.role} (pid {process.pid})"
