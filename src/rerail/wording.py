@@ -6,8 +6,9 @@ them (700 MiB is what a cgroup of 734003200 bytes was asked for); a whole number
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
+from typing import Any
 
 from rerail.records import ProcessRecord
 
@@ -93,3 +94,13 @@ def file_name(path: str) -> str:
 
 def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def place_in_words(where: Mapping[str, Any], shown: Callable[[str], str] = file_name) -> str:
+    """ "hang.py:7 save()"; of the code outside all functions only the line."""
+    if not where.get("file"):
+        return ""
+    line = f":{where['line']}" if where.get("line") else ""
+    function = str(where.get("function") or "")
+    called = f" {function}()" if function and not function.startswith("<module") else ""
+    return f"{shown(str(where['file']))}{line}{called}"

@@ -16,6 +16,9 @@ HazardKnob = Literal["workers", "threads"]
 Safety = Literal["safe", "changes-results", "hides-it"]
 Where = Literal["line", "exception", "frame", "last-frame", "tail"]
 
+# What a recorded run is known to have used, or not (evidence/run/uses.py finds out).
+USES = ("python", "torch", "loader", "loader-workers", "ranks", "cuda")
+
 SAFETY_ORDER: dict[str, int] = {"safe": 0, "changes-results": 1, "hides-it": 2}
 
 
@@ -68,6 +71,7 @@ class Sign:
 class Experiment:
     change: tuple[str, ...]
     expect: str
+    needs: tuple[str, ...] = ()  # as of a remedy
 
 
 @dataclass(frozen=True)
@@ -77,7 +81,7 @@ class Remedy:
     safety: Safety
     change: tuple[str, ...] = ()
     note: str = ""  # what it does not do
-    needs: tuple[str, ...] = ()  # what the run must have used for it to make sense (docs/evidence.md)
+    needs: tuple[str, ...] = ()  # what the run must have used for it to make sense: USES
     by_hand: str = ""  # why a person has to decide on it, although it is safe
 
 

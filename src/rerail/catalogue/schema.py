@@ -13,6 +13,7 @@ from typing import Any, get_args
 from rerail.catalogue.literals import spaced
 from rerail.catalogue.model import (
     SAFETY_ORDER,
+    USES,
     Cause,
     Experiment,
     HazardKnob,
@@ -66,7 +67,7 @@ _SIGNATURE = {
     *("same", "differ", "even_if_resumed", "facts"),
 }
 _SIGN = {"name", "observation", "weight", "when", "group", "even_if_resumed"}
-_EXPERIMENT = {"change", "expect"}
+_EXPERIMENT = {"change", "expect", "needs"}
 _REMEDY = {"id", "title", "safety", "change", "note", "by_hand", "needs"}
 _POLICY = {each.name for each in fields(Policy)}
 _POLICY_LISTS = {"same_damage_as", "raised_by"}
@@ -94,7 +95,11 @@ def complaints(table: dict[str, Any], name: str) -> list[str]:
     for at, sign in enumerate(table.get("sign", [])):
         found += _keys(f"sign[{at}]", sign, _SIGN, {"name", "observation", "weight"})
     for at, experiment in enumerate(table.get("experiment", [])):
-        found += _keys(f"experiment[{at}]", experiment, _EXPERIMENT, _EXPERIMENT)
+        found += _keys(f"experiment[{at}]", experiment, _EXPERIMENT, {"change", "expect"})
+    for key in ("experiment", "remedy"):
+        for at, entry in enumerate(table.get(key, [])):
+            if unknown := set(entry.get("needs", [])) - set(USES):
+                found.append(f"{key}[{at}]: needs {', '.join(sorted(unknown))}: there is {USES}")
     return found + _policy_complaints(table["policy"]) + _remedy_complaints(table["remedy"])
 
 
@@ -174,7 +179,7 @@ def cause_from(table: dict[str, Any]) -> Cause:
         ),
         signs=tuple(Sign(**entry) for entry in table.get("sign", ())),
         experiments=tuple(
-            Experiment(tuple(entry["change"]), entry["expect"])
+            Experiment(tuple(entry["change"]), entry["expect"], tuple(entry.get("needs", ())))
             for entry in table.get("experiment", ())
         ),
         remedies=tuple(

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from rerail.catalogue import Catalogue, load_catalogue
+from rerail.diagnosis.fitting import fitted
 from rerail.diagnosis.next_step import next_step
 from rerail.diagnosis.rank import rank
 from rerail.diagnosis.result import Candidate, Diagnosis
 from rerail.diagnosis.weigh import Item, weigh
+from rerail.diagnosis.words import words_of
 from rerail.records import Evidence, Observation
 
 MOST_CANDIDATES = 6
@@ -21,23 +23,33 @@ def diagnose(
 ) -> Diagnosis:
     """Why it died; no candidates when nothing says that it did."""
     cases = weigh(evidence, catalogue or load_catalogue())
+    facts = _facts(evidence)
+    observed = tuple(evidence.observations)
+    words = words_of(Diagnosis(evidence.outcome, (), facts, observations=observed))
     candidates = tuple(
-        Candidate(case.cause, probability, _reasons(case.speaks_for), _reasons(case.speaks_against))
+        Candidate(
+            fitted(case.cause, facts, words),
+            probability,
+            _reasons(case.speaks_for),
+            _reasons(case.speaks_against),
+        )
         for case, probability in rank(cases)[:MOST_CANDIDATES]
     )
     return Diagnosis(
         outcome=evidence.outcome,
         candidates=candidates,
-        facts=_facts(evidence),
+        facts=facts,
         next_step=next_step(candidates, command),
-        observations=tuple(evidence.observations),
+        observations=observed,
         incomplete=evidence.incomplete,
     )
 
 
 def _facts(evidence: Evidence) -> dict[str, Any]:
     """The evidence's facts, and what earlier runs of the same command did, in a sentence."""
-    history = next((o.text for o in evidence.observations if o.kind == "history"), None)
+    history = next(
+        (o.text for o in evidence.observations if o.kind == "history" and o.data["runs"] > 1), None
+    )
     return {**evidence.facts, **({"history": history} if history else {})}
 
 

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rerail.wording import bytes_in_words, file_name, listed, seconds_in_words
+from rerail.wording import (
+    bytes_in_words,
+    file_name,
+    listed,
+    place_in_words,
+    seconds_in_words,
+)
 
 if TYPE_CHECKING:
     from rerail.diagnosis.result import Diagnosis
@@ -23,7 +29,7 @@ def words_of(diagnosis: Diagnosis) -> dict[str, str]:
     words = {name: text for name, value in facts.items() if (text := _plain(name, value))}
     where = facts.get("where") or {}
     found = {
-        "where": place(where),
+        "where": place_in_words(where),
         "who": _who(facts, where),
         "step": _step(facts),
         "exception": _exception(facts),
@@ -36,6 +42,7 @@ def words_of(diagnosis: Diagnosis) -> dict[str, str]:
         "openmp": listed(facts.get("openmp_runtimes") or []),
         "last_file": file_name(str(facts["last_file"])) if facts.get("last_file") else None,
         "late_rank": _late_rank(facts),
+        "package": _package(str(facts.get("missing_module") or "")),
         "death": _death(diagnosis),
         "nonfinite_value": _nonfinite(diagnosis),
         **_outside(diagnosis),
@@ -43,16 +50,6 @@ def words_of(diagnosis: Diagnosis) -> dict[str, str]:
     words.update({name: text for name, text in found.items() if text})
     words["at"] = _at(words)
     return words
-
-
-def place(where: dict[str, Any]) -> str:
-    """ "hang.py:7 save()"; of the code outside all functions only the line."""
-    if not where.get("file"):
-        return ""
-    line = f":{where['line']}" if where.get("line") else ""
-    function = str(where.get("function") or "")
-    called = f" {function}()" if function and not function.startswith("<module") else ""
-    return f"{file_name(str(where['file']))}{line}{called}"
 
 
 def _at(words: dict[str, str]) -> str:
@@ -113,14 +110,14 @@ def _hang(diagnosis: Diagnosis) -> str:
     where = facts.get("where") or {}
     who = _who(facts, where)
     text = f"{who[:1].upper() + who[1:] if who else 'It'} hung for {seconds_in_words(seconds)}"
-    text += f" in {place(where)}" if place(where) else ""
+    text += f" in {place_in_words(where)}" if place_in_words(where) else ""
     if hang.get("waits_for"):
         text += f", waiting for {hang['waits_for']}"
         holder = hang.get("holder") or {}
         if holder:
             thread = holder.get("thread") or "another thread"
             text += f" that {thread} holds"
-            text += f" in {place(holder)}" if place(holder) else ""
+            text += f" in {place_in_words(holder)}" if place_in_words(holder) else ""
     return text
 
 
@@ -131,6 +128,31 @@ def _growth(facts: dict[str, Any]) -> str:
 
 def _bytes(count: Any) -> str:
     return bytes_in_words(count) if isinstance(count, (int, float)) and count > 0 else ""
+
+
+# Packages that are installed by another name than they are imported by.
+_INSTALLED_AS = {
+    "PIL": "pillow",
+    "cv2": "opencv-python-headless",
+    "sklearn": "scikit-learn",
+    "skimage": "scikit-image",
+    "yaml": "pyyaml",
+    "faiss": "faiss-cpu",
+    "bs4": "beautifulsoup4",
+    "pytorch_lightning": "pytorch-lightning",
+    "attr": "attrs",
+    "google": "protobuf",
+    "dateutil": "python-dateutil",
+    "dotenv": "python-dotenv",
+    "Crypto": "pycryptodome",
+    "ruamel": "ruamel.yaml",
+}
+
+
+def _package(module: str) -> str:
+    """What to install for `import module`: its first part, by the name of the package index."""
+    first = module.partition(".")[0]
+    return _INSTALLED_AS.get(first, first.replace("_", "-"))
 
 
 def _late_rank(facts: dict[str, Any]) -> str:
@@ -163,6 +185,7 @@ def _outside(diagnosis: Diagnosis) -> dict[str, str]:
     for o in diagnosis.observations:
         if o.kind == "outside-signal":
             name, pid = o.data.get("sender_name"), o.data.get("sender_pid")
-            sender = f"{name} (pid {pid})" if name and pid else name or (f"pid {pid}" if pid else "")
-            return {"outside_signal": str(o.data.get("signal") or ""), "sender": str(sender)}
+            known = [str(name)] if name else []
+            known += [f"(pid {pid})" if name else f"pid {pid}"] if pid else []
+            return {"outside_signal": str(o.data.get("signal") or ""), "sender": " ".join(known)}
     return {}

@@ -1,8 +1,9 @@
 """The answer that a person reads on the terminal.
 
-In: the contract's diagnosis document. Out: text of at most MOST_LINES lines that fits the width:
-how it ended, what was happening, the leading cause with its evidence quoted and where to see it,
-what speaks against it, the remedy to type, what would tell the candidates apart, the others.
+In: the contract's diagnosis document. Out: text of at most MOST_LINES lines that fits the width.
+First the fact in one sentence; then, each behind a word that says what it is: the cause, where and
+when it was, what speaks for it, the fix to type, how to prove it; last, what else it may be and
+where to read on. A line is there only if the run or the log has something to say on it.
 """
 
 from __future__ import annotations
@@ -12,10 +13,15 @@ import shutil
 import textwrap
 from typing import Any, TextIO
 
-MOST_LINES = 38
+from rerail.catalogue import load_catalogue
+
+MOST_LINES = 30
 PLAIN_WIDTH = 80
 _WIDEST = 100
 _BOLD, _DIM, _RED, _GREEN, _END = "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[0m"
+_LABEL = 8  # columns of the word at the beginning of a line, with its space
+_MOST_REASONS = 3
+_MOST_REMEDIES = 3
 _SAFETY = {
     "safe": "safe",
     "changes-results": "changes results",
@@ -45,20 +51,34 @@ def render(document: dict[str, Any], width: int = PLAIN_WIDTH, *, colours: bool 
 
     page = _Page(width, colours)
     outcome = document.get("outcome") or {}
+    facts = document.get("facts") or {}
     causes = document.get("causes") or []
-    page.paragraph(str(outcome.get("summary") or "It is not known how it ended."), style=_BOLD)
-    for line in what_was_happening(document.get("facts") or {}, outcome):
-        page.paragraph(line, indent="  ")
+    summary = str(outcome.get("summary") or "It is not known how it ended.")
+    headline = str(document.get("headline") or summary)
+    has_failed = bool(causes) or outcome.get("kind") not in ("ok", "unknown")
+    page.paragraph(headline, style=_BOLD + _RED if has_failed else _BOLD)
+    if causes:
+        _cause(page, causes[0], headline, facts)
+    if not _says(headline, summary):
+        page.item("end", summary)
+    for label, line in what_was_happening(facts, outcome):
+        page.item(label, line)
     if document.get("incomplete"):
-        page.paragraph(str(document["incomplete"]), indent="  ")
-    if not causes:
+        page.item("note", str(document["incomplete"]))
+    if causes:
+        _reasons(page, causes[0])
+        _fixes(page, causes[0])
+        _next(page, document.get("next") or {})
+        _others(page, causes)
+    else:
         page.paragraph(_nothing_found(outcome), style=_GREEN if outcome.get("kind") == "ok" else "")
-        return page.text()
-    page.blank()
-    _leading(page, causes[0])
-    _next(page, document.get("next") or {})
-    _others(page, causes)
+    if document.get("run") and has_failed:
+        _read_on(page, str(document["run"]))
     return page.text()
+
+
+def _says(headline: str, summary: str) -> bool:
+    return summary.rstrip(".").lower() in headline.lower()
 
 
 def _nothing_found(outcome: dict[str, Any]) -> str:
@@ -67,44 +87,54 @@ def _nothing_found(outcome: dict[str, Any]) -> str:
     return "No cause in the catalogue fits what was observed."
 
 
-def _leading(page: _Page, cause: dict[str, Any]) -> None:
-    page.paragraph(
-        f"{cause['title']}  ({cause['id']}, {_percent(cause['probability'])})", style=_BOLD + _RED
+def _cause(page: _Page, cause: dict[str, Any], headline: str, facts: dict[str, Any]) -> None:
+    """The class and its id. That an exception was raised is certain, only its reason is not."""
+    title = "" if _says(headline, cause["title"]) else f"{cause['title']}  "
+    is_the_exception = load_catalogue().policy_of(cause["id"]).is_told_by_exception
+    share = (
+        ""
+        if is_the_exception and facts.get("exception_text")
+        else f", {_percent(cause['probability'])}"
     )
-    for reason in cause.get("for", [])[:4]:
-        page.quoted("because", reason)
-    for reason in cause.get("against", [])[:2]:
+    page.item("cause", f"{title}({cause['id']}{share})", style=_BOLD)
+
+
+def _reasons(page: _Page, cause: dict[str, Any]) -> None:
+    for at, reason in enumerate(cause.get("for", [])[:_MOST_REASONS]):
+        page.quoted("why" if not at else "", reason)
+    for reason in cause.get("against", [])[:1]:
         page.quoted("against", reason)
-    remedies = cause.get("remedies", [])
-    if remedies:
-        page.blank()
-        page.paragraph("What to do", style=_BOLD)
-    for remedy in remedies[:4]:
+
+
+def _fixes(page: _Page, cause: dict[str, Any]) -> None:
+    for at, remedy in enumerate(cause.get("remedies", [])[:_MOST_REMEDIES]):
         safety = _SAFETY.get(remedy.get("safety", ""), remedy.get("safety", ""))
-        page.paragraph(f"{remedy['title']}  [{safety}]", bullet="- ")
+        page.item("fix" if not at else "or", f"{remedy['title']}  [{safety}]")
         if remedy.get("change"):
-            page.paragraph(" ".join(remedy["change"]), indent="    ", style=_GREEN)
+            page.item("", "  " + " ".join(remedy["change"]), style=_GREEN)
         if remedy.get("note"):
-            page.paragraph(remedy["note"], indent="    ", style=_DIM)
+            page.item("", "  " + remedy["note"], style=_DIM)
 
 
 def _next(page: _Page, step: dict[str, Any]) -> None:
     if not step.get("text"):
         return
-    page.blank()
-    page.paragraph("What would tell", style=_BOLD)
-    page.paragraph(step["text"], indent="  ")
+    page.item("prove" if step.get("command") else "next", step["text"])
     if step.get("command"):
-        page.paragraph(step["command"], indent="    ", style=_GREEN)
+        page.item("", step["command"], style=_GREEN)
 
 
 def _others(page: _Page, causes: list[dict[str, Any]]) -> None:
-    others = [cause for cause in causes[1:5] if cause["probability"] >= 0.01]
+    others = [cause for cause in causes[1:4] if cause["probability"] >= 0.01]
     rest = max(0.0, 1.0 - sum(cause["probability"] for cause in causes))
     said = [f"{cause['id']} {_percent(cause['probability'])}" for cause in others]
     said.append(f"something else {_percent(rest)}")
-    page.blank()
-    page.paragraph("Otherwise: " + ", ".join(said), style=_DIM)
+    page.item("else", ", ".join(said), style=_DIM)
+
+
+def _read_on(page: _Page, run: str) -> None:
+    short = run.rpartition("-")[2]
+    page.item("more", f"rerail report {short} --open · rerail pack {short} (to send)", style=_DIM)
 
 
 def _percent(probability: float) -> str:
@@ -121,33 +151,39 @@ class _Page:
         self._colours = colours
         self._lines: list[tuple[str, str]] = []
 
-    def blank(self) -> None:
-        self._lines.append(("", ""))
+    def paragraph(self, text: str, *, style: str = "") -> None:
+        self._wrap(text, "", "", style)
 
-    def paragraph(self, text: str, *, indent: str = "", bullet: str = "", style: str = "") -> None:
-        wrapped = textwrap.wrap(
-            " ".join(text.split()),
-            self._width,
-            initial_indent=indent + bullet,
-            subsequent_indent=indent + " " * len(bullet),
-            break_on_hyphens=False,
-        )
-        self._lines += [(line, style) for line in wrapped]
+    def item(self, label: str, text: str, *, style: str = "") -> None:
+        """ "  fix     text", the text in a column of its own."""
+        indent = " " * (len(text) - len(text.lstrip()))
+        column = " " * (_LABEL + 2)
+        self._wrap(text, f"  {label:<{_LABEL}}{indent}", column + indent, style)
 
     def quoted(self, label: str, reason: dict[str, Any]) -> None:
         """The observation, cut to two lines, and where it can be seen."""
         source = str(reason.get("source") or "")
         text = " ".join(str(reason.get("text") or "").split())
-        room = 2 * (self._width - 12) - len(source) - 4
+        room = 2 * (self._width - _LABEL - 4) - len(source) - 4
         if len(text) > room:
             text = text[: room - 1].rstrip() + "…"
-        self.paragraph(f"{text}  [{source}]", indent="  ", bullet=f"{label}: ")
+        self.item(label, f"{text}  [{source}]")
+
+    def _wrap(self, text: str, first: str, later: str, style: str) -> None:
+        wrapped = textwrap.wrap(
+            " ".join(text.split()),
+            self._width,
+            initial_indent=first,
+            subsequent_indent=later,
+            break_on_hyphens=False,
+        )
+        self._lines += [(line, style) for line in wrapped]
 
     def text(self) -> str:
         lines = self._lines
         if len(lines) > MOST_LINES:
             # Notes are what can best be missed; the JSON and the report have them all.
-            lines = [line for line in lines if line[1] != _DIM or line[0].startswith("Otherwise")]
+            lines = [line for line in lines if line[1] != _DIM or line[0][2:3] != " "]
         lines = lines[:MOST_LINES]
         out = []
         for text, style in lines:

@@ -8,14 +8,19 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Any
 
-from rerail.wording import bytes_in_words
+from rerail.wording import bytes_in_words, place_in_words
 
 _PROGRESS = (("epoch", "epoch"), ("last_step", "step"), ("phase", "phase"), ("loss", "loss"))
 _SHOWN_FOLDERS = 3
 
 
-def what_was_happening(facts: dict[str, Any], outcome: dict[str, Any]) -> list[str]:
+def what_was_happening(facts: dict[str, Any], outcome: dict[str, Any]) -> list[tuple[str, str]]:
+    """What the line is about, and the line."""
     lines = []
+    if where := _where(facts):
+        lines.append(("where", " · ".join(where)))
+    if leaked := _leaked(facts):
+        lines.append(("what", leaked))
     progress = [
         f"{word} {_number(facts[name])}{_in_optimizer_steps(facts) if word == 'step' else ''}"
         for name, word in _PROGRESS
@@ -23,23 +28,38 @@ def what_was_happening(facts: dict[str, Any], outcome: dict[str, Any]) -> list[s
     ]
     if progress:
         edge = _after_the_last_step(facts) if outcome.get("kind") != "ok" else ""
-        lines.append("Last seen: " + ", ".join(progress) + "." + edge)
-    where = _where(facts)
-    if where:
-        lines.append("Where: " + ", ".join(where) + ".")
+        lines.append(("when", ", ".join(progress) + ("." + edge if edge else "")))
     if facts.get("peak_rss_bytes"):
-        memory = f"Memory: peak {bytes_in_words(facts['peak_rss_bytes'])}"
+        memory = f"peak {bytes_in_words(facts['peak_rss_bytes'])}"
         if facts.get("memory_limit_bytes"):
             memory += f" of a limit of {bytes_in_words(facts['memory_limit_bytes'])}"
-        lines.append(memory + ".")
+        lines.append(("memory", memory))
     if facts.get("killed_from_outside") and outcome.get("signal") == "SIGKILL":
         lines.append(
-            f"Who: {facts['killed_from_outside']} Somebody else sent the signal: a person, a"
-            " script, a scheduler or a supervisor."
+            (
+                "who",
+                f"{facts['killed_from_outside']} Somebody else sent the signal: a person, a"
+                " script, a scheduler or a supervisor.",
+            )
         )
     if facts.get("history") and outcome.get("kind") in ("signal", "hang"):
-        lines.append(f"History: {facts['history']}")
+        lines.append(("history", str(facts["history"])))
     return lines
+
+
+def _leaked(facts: dict[str, Any]) -> str:
+    """ "1,212 tensors (64, 512) are new since step 100, held by the list `losses` of train()"."""
+    leak = facts.get("leak") or {}
+    if not leak.get("what"):
+        return ""
+    since = f" since step {leak['since_step']:,}" if leak.get("since_step") is not None else ""
+    text = f"{leak['what']} are new{since}"
+    holder = leak.get("holder") or {}
+    if holder.get("name"):
+        text += f", held by the {holder.get('kind', 'variable')} `{holder['name']}`"
+        if place := place_in_words(holder, _shortened):
+            text += f" ({place})"
+    return text
 
 
 def _in_optimizer_steps(facts: dict[str, Any]) -> str:
@@ -63,7 +83,11 @@ def _after_the_last_step(facts: dict[str, Any]) -> str:
 
 
 def _where(facts: dict[str, Any]) -> list[str]:
-    where = []
+    """The user's own code first, then native code, then who it was."""
+    found = facts.get("where") or {}
+    where = [place] if (place := place_in_words(found, _shortened)) else []
+    if not where and facts.get("raised_at"):
+        where.append(_shortened(str(facts["raised_at"])))
     if facts.get("library"):
         inside = f" in {facts['function']}" if facts.get("function") else ""
         where.append(f"library {facts['library']}{inside}")
@@ -71,10 +95,10 @@ def _where(facts: dict[str, Any]) -> list[str]:
         where.append(f"thread {facts['crashed_thread']}")
     if facts.get("failed_first"):
         where.append(f"{facts['failed_first']} failed first{_echoes(facts)}")
+    elif found.get("process"):
+        where.append(str(found["process"]))
     if facts.get("stuck_process"):
         where.append(f"stuck: {facts['stuck_process']}")
-    if facts.get("raised_at"):
-        where.append(f"{facts.get('exception', 'raised')} at {_shortened(str(facts['raised_at']))}")
     return where
 
 

@@ -13,6 +13,8 @@ from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.memory import limit_uses, memory_limits, tree_peak
 from rerail.evidence.run.places import process_name
 from rerail.evidence.run.progress import last_printed
+from rerail.evidence.run.uses import read_uses
+from rerail.platform.command_line import innermost_at, is_python, program_call
 from rerail.records import Observation
 
 
@@ -23,6 +25,8 @@ def read_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[st
     facts.update(_memory_facts(run, observations))
     facts.update(_resource_facts(run, observations))
     facts.update(_setting_facts(observations))
+    facts["uses"] = read_uses(run)
+    facts.update(_command_facts(run))
     outcome = run.info.outcome
     if outcome is not None:
         facts["signal"] = outcome.signal
@@ -39,6 +43,17 @@ def read_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[st
     if run.info.elapsed_seconds is not None:
         facts["elapsed_seconds"] = round(run.info.elapsed_seconds, 3)
     return {name: value for name, value in facts.items() if value is not None}
+
+
+def _command_facts(run: RecordedRun) -> dict[str, Any]:
+    """The program and its interpreter as they were typed, to be typed again."""
+    command = run.info.command
+    call = program_call(command)
+    at = innermost_at(command)
+    return {
+        "script": call.target if call and call.kind == "script" else None,
+        "python": command[at] if at < len(command) and is_python(command[at]) else None,
+    }
 
 
 def _first(observations: Sequence[Observation], kind: str) -> Observation | None:
@@ -128,6 +143,7 @@ def _memory_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict
     from_outside = _first(observations, "no-oom-kill")
     if from_outside is not None:
         facts["killed_from_outside"] = from_outside.text
+        facts["victim"] = _victim(run, from_outside)
     space = _first(observations, "address-space-limit")
     if space is not None:
         facts["address_space_limit_bytes"] = space.data["limit_bytes"]
@@ -140,7 +156,7 @@ def _memory_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict
 
 
 def _victim(run: RecordedRun, killed: Observation) -> str:
-    """Whom the kernel killed, as a person would point at it."""
+    """Who was killed, as a person would point at it."""
     process = next((p for p in run.processes if p.pid == killed.data["pid"]), None)
     if process is None:
         return "a process of the run"

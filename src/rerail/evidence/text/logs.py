@@ -238,6 +238,7 @@ class _Reader:
                 frames=[f"{file}:{line} {name}" for file, line, name in found.frames[-12:]],
                 raised_at=found.raised_at,
                 where=self._where(found),
+                is_raised_in_own_code=found.own_at == len(found.frames) - 1 or None,
                 stream=found.stream or self._who,
                 role=found.worker,
                 is_chained=found.is_chained,
