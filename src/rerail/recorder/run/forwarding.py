@@ -144,15 +144,8 @@ class Forwarding:
 
     def _send(self, number: int, pid: int | None = None) -> None:
         process = self.tree.living.get(pid or self.root_pid)
-        if process is None:
-            return
-        try:
-            if process.pidfd >= 0:
-                signal.pidfd_send_signal(process.pidfd, number)
-            else:
-                os.kill(process.pid, number)
-        except (OSError, AttributeError):
-            pass
+        if process is not None:
+            process.send(number)
 
     def _send_to_group(self, number: int) -> None:
         if self.root_pid in self.tree.living:

@@ -53,10 +53,7 @@ class Successor:
             "process-ended",
             pid=root_pid,
             start=0,
-            exit_code=ending.exit_code,
-            signal=ending.signal,
-            core=ending.dumped_core,
-            source=ending.source,
+            **ending.in_event(),
         )
         death = conclusion.write_death(self._record, ending, [], self._kernel)
         self._surroundings.finish(is_wanted=death.outcome.kind != "ok")
