@@ -2,7 +2,8 @@
 
 In: nothing. Out: `ProcessVitals`, whose fields are the columns of a process, and `MACHINE_COLUMNS`.
 Sampler, buckets, log, the store's reader, the charts and the table in docs/vitals.md all follow
-these declarations. A new column is one declaration here and the function that reads it: in
+these declarations. A number that stands behind a label in a file of /proc/PID or in /proc/meminfo
+is read by its declaration alone; anything else has a function of its own that reads it, in
 platform/procfs.py for a process, in recorder/vitals/machine.py for the machine.
 
 The order of the fields is the order on disk, where each file's header names it: append at the end.
@@ -42,16 +43,35 @@ class Column:
     chart: str = ""  # the title of its chart, where it has one of its own
     is_fraction: bool = False
     limit: Limit | None = None
+    label: str = ""  # what its line in the source begins with, up to the number
+    times: int = 1  # what the number is multiplied by: 1024 where the source counts in kB
 
 
 def _gauge(
-    what: str, unit: Unit, source: str, *, keeps_extremes: bool = True, chart: str = ""
+    what: str,
+    unit: Unit,
+    source: str,
+    *,
+    label: str = "",
+    times: int = 1,
+    keeps_extremes: bool = True,
+    chart: str = "",
 ) -> Any:
-    return _field(what, unit, "gauge", source, keeps_extremes=keeps_extremes, chart=chart)
+    more = {"label": label, "times": times, "keeps_extremes": keeps_extremes, "chart": chart}
+    return _field(what, unit, "gauge", source, **more)
 
 
-def _counter(what: str, unit: Unit, source: str, *, is_fraction: bool = False) -> Any:
-    return _field(what, unit, "counter", source, keeps_extremes=False, is_fraction=is_fraction)
+def _counter(
+    what: str,
+    unit: Unit,
+    source: str,
+    *,
+    label: str = "",
+    times: int = 1,
+    is_fraction: bool = False,
+) -> Any:
+    more = {"label": label, "times": times, "keeps_extremes": False, "is_fraction": is_fraction}
+    return _field(what, unit, "counter", source, **more)
 
 
 def _field(what: str, unit: Unit, kind: str, source: str, **more: Any) -> Any:
@@ -64,22 +84,30 @@ class ProcessVitals:
     """One process at one moment. Rates are for the reader to compute: these are totals.
 
     A source is a file of /proc/PID; `statm` is read for every row, the others about once a second.
+    A file without labels holds one number.
     """
 
     rss_anon_bytes: int = _gauge("anonymous memory in RAM", "bytes", "statm")
     # File pages are the kernel's to take back: where they peaked between two rows tells nothing.
     rss_file_bytes: int = _gauge("pages of files in RAM", "bytes", "statm", keeps_extremes=False)
-    rss_shared_bytes: int = _gauge("shared memory in RAM", "bytes", "status")
-    swap_bytes: int = _gauge("memory in swap", "bytes", "status")
+    rss_shared_bytes: int = _gauge(
+        "shared memory in RAM", "bytes", "status", label="RssShmem:", times=1024
+    )
+    swap_bytes: int = _gauge("memory in swap", "bytes", "status", label="VmSwap:", times=1024)
     threads: int = _gauge("threads", "count", "stat", chart="Threads")
     fds: int = _gauge("open file descriptors", "count", "fd", chart="Open files")
     cpu_seconds: float = _counter("CPU time, user and system", "seconds", "stat", is_fraction=True)
     minor_faults: int = _counter("page faults without I/O", "count", "stat")
     major_faults: int = _counter("page faults that waited for I/O", "count", "stat")
-    read_bytes: int = _counter("read from storage", "bytes", "io")
-    written_bytes: int = _counter("written to storage", "bytes", "io")
-    voluntary_switches: int = _counter("context switches while waiting", "count", "status")
-    involuntary_switches: int = _counter("context switches by force", "count", "status")
+    read_bytes: int = _counter("read from storage", "bytes", "io", label="read_bytes:")
+    written_bytes: int = _counter("written to storage", "bytes", "io", label="write_bytes:")
+    voluntary_switches: int = _counter(
+        "context switches while waiting", "count", "status", label="voluntary_ctxt_switches:"
+    )
+    involuntary_switches: int = _counter(
+        "context switches by force", "count", "status", label="nonvoluntary_ctxt_switches:"
+    )
+    # A new column goes here, below the last one.
 
     @property
     def rss_bytes(self) -> int:
@@ -99,32 +127,38 @@ def _machine(
     source: str,
     *,
     kind: Literal["gauge", "counter"] = "gauge",
+    label: str = "",
+    times: int = 1,
     keeps_extremes: bool = True,
     limit: Limit | None = None,
 ) -> Column:
-    return Column(name, what, unit, kind, source, keeps_extremes and kind == "gauge", limit=limit)
+    keeps_extremes = keeps_extremes and kind == "gauge"
+    more: dict[str, Any] = {"limit": limit, "label": label, "times": times}
+    return Column(name, what, unit, kind, source, keeps_extremes, **more)
 
 
-def _fixed(name: str, what: str, unit: Unit, source: str) -> Column:
+def _fixed(name: str, what: str, unit: Unit, source: str, **more: Any) -> Column:
     """A size or a limit: it hardly ever changes, and its last value is enough."""
-    return _machine(name, what, unit, source, keeps_extremes=False)
+    return _machine(name, what, unit, source, keeps_extremes=False, **more)
 
 
-_MEMINFO = "/proc/meminfo"
+MEMINFO = "/proc/meminfo"
 _CGROUP = "memory cgroup nearest to its limit"
 _TASKS = "pids cgroup nearest to its limit"
 
 # `<N>` stands for a number. A value that the machine does not have is absent.
 MACHINE_COLUMNS: tuple[Column, ...] = (
-    _fixed("total_bytes", "RAM", "bytes", _MEMINFO),
+    _fixed("total_bytes", "RAM", "bytes", MEMINFO, label="MemTotal:", times=1024),
     _machine(
         "available_bytes",
         "RAM that can still be had",
         "bytes",
-        _MEMINFO,
+        MEMINFO,
+        label="MemAvailable:",
+        times=1024,
         limit=Limit("total_bytes", "machine memory", is_of_free=True),
     ),
-    _machine("swap_free_bytes", "free swap", "bytes", _MEMINFO),
+    _machine("swap_free_bytes", "free swap", "bytes", MEMINFO, label="SwapFree:", times=1024),
     _machine("load_1m", "load average of one minute", "count", "getloadavg"),
     _fixed("shm_total_bytes", "size of /dev/shm", "bytes", "statvfs"),
     _machine(

@@ -39,7 +39,9 @@ def bytes_in_words(count: float) -> str:
 
 
 def seconds_in_words(seconds: float) -> str:
-    """About how long, in one unit: "4.2 s", "48 s", "12 min", "3.5 h"."""
+    """About how long, in one unit: "35 ms", "4.2 s", "48 s", "12 min", "3.5 h"."""
+    if 0 < seconds < 0.1:
+        return f"{seconds * 1000:.0f} ms"
     if seconds < 120:
         return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
     minutes = seconds / 60

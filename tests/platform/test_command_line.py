@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +17,7 @@ from rerail.platform.command_line import (
     program_call,
     programs,
     python_call,
+    rank_count,
 )
 from rerail.platform.python_flags import needs_preload
 from rerail.platform.wrapper_table import CONDA_TOOLS, LAUNCHERS, PROJECT_TOOLS, WRAPPERS
@@ -162,3 +165,30 @@ def test_wrappers_may_stand_in_any_order(first: str, second: str, program: str) 
 @given(st.text("abc \n;&|<>()'\"\\#=-", max_size=60))
 def test_any_text_of_a_shell_is_split(text: str) -> None:
     assert all(words for words in commands_of(text))
+
+
+@pytest.mark.parametrize(
+    ("command", "count"),
+    [
+        ("python train.py", 1),
+        ("torchrun --nproc-per-node 4 train.py", 4),
+        ("torchrun --nproc_per_node=4 train.py", 4),
+        ("torchrun --nproc-per-node=gpu train.py", 1),
+        ("python -m torch.distributed.run --nproc_per_node 2 train.py", 2),
+        ("accelerate launch --num_processes 8 train.py", 8),
+        ("deepspeed --num_gpus 2 train.py", 2),
+        ("mpirun -np 3 python train.py", 3),
+        ("mpiexec -n 2 python train.py", 2),
+        ("nice -n 5 mpirun -n 6 python train.py", 6),
+        ("mpirun -np 2 torchrun --nproc-per-node 2 train.py", 4),
+        ("bash -c 'cd here && torchrun --nproc-per-node 4 train.py'", 4),
+        ("srun -n 16 --ntasks-per-node 4 python train.py", 4),
+        # Of the program, not of a launcher.
+        ("nice -n 5 python train.py", 1),
+        ("torchrun train.py --nproc-per-node 4", 1),
+        ("python train.py -n 4 --note torchrun", 1),
+        ("torchrun --nproc-per-node " + "9" * 5000 + " train.py", 1),
+    ],
+)
+def test_ranks_are_counted_as_the_launcher_says(command: str, count: int) -> None:
+    assert rank_count(shlex.split(command)) == count

@@ -231,7 +231,7 @@ def test_parsers_survive_any_bytes(text: bytes) -> None:
         pass
     for column in PROCESS_COLUMNS:
         if column.source in ("status", "io"):
-            procfs.READERS[column.name](text)
+            procfs.reader_of(column)(text)
 
 
 def test_pressure_and_meminfo_are_named_as_the_run_folder_says() -> None:

@@ -1,4 +1,4 @@
-"""A vitals column is one declaration and the function that reads it; everything else follows."""
+"""A vitals column is one declaration; everything else follows."""
 
 from __future__ import annotations
 
@@ -89,18 +89,18 @@ def test_what_is_read_of_the_machine_is_declared(tmp_path: Path) -> None:
     assert machine_column("gpu_temperature") is None
 
 
-# Made-up columns, one from a file that no other needs, and one from a file that this kernel lacks.
+# Made-up columns: one from a file that no other needs, one from the first line of a file, one from
+# a file that this kernel lacks, and one that needs a function of its own.
 DECLARED = """
-    stack_bytes: int = _gauge("made up", "bytes", "status", chart="Stacks")
-    read_calls: int = _counter("made up", "count", "io")
+    stack_bytes: int = _gauge("", "bytes", "status", label="VmStk:", times=1024, chart="Stacks")
+    read_calls: int = _counter("made up", "count", "io", label="syscr:")
+    read_characters: int = _counter("made up", "count", "io", label="rchar:")
     badness: int = _gauge("made up", "count", "oom_score_adj", keeps_extremes=False)
     absent: int = _counter("made up", "count", "file_of_another_kernel")
+    name_length: int = _gauge("made up", "count", "comm")
 """
 READ = """
-    "stack_bytes": _number_or_zero(b"VmStk:", 1024),
-    "read_calls": _number(b"syscr:"),
-    "badness": lambda text: int(text),
-    "absent": lambda text: int(text),
+    "name_length": lambda text: len(text.strip()),
 """
 WATCHES_TWO = """
 import json, os, subprocess, sys
@@ -133,7 +133,7 @@ for tick in range(25):
 log.close()
 sampler.close()
 children[1].communicate(b"\\n")
-names = ("stack_bytes", "read_calls", "badness", "absent", "threads")
+names = ("stack_bytes", "read_calls", "read_characters", "badness", "absent", "name_length")
 run = read_material(RunFolder(folder))
 def told(row):
     return {
@@ -165,11 +165,11 @@ def insert_after(path: Path, mark: str, text: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_a_new_column_needs_a_declaration_and_its_reader_and_nothing_else(tmp_path: Path) -> None:
+def test_a_new_column_is_one_declaration(tmp_path: Path) -> None:
     copy = tmp_path / "rerail"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    insert_after(copy / "vitals_columns.py", "    involuntary_switches: int = ", DECLARED)
-    insert_after(copy / "platform" / "procfs.py", "READERS: dict[str, ", READ)
+    insert_after(copy / "vitals_columns.py", "    # A new column goes here", DECLARED)
+    insert_after(copy / "platform" / "procfs.py", "READERS: dict[str, Reader]", READ)
     shutil.copytree(RECORDING, tmp_path / "run")
     for old in (tmp_path / "run").glob("vitals*"):
         old.unlink()
@@ -192,6 +192,7 @@ def test_a_new_column_needs_a_declaration_and_its_reader_and_nothing_else(tmp_pa
     (left,) = one["processes"].values()
     assert (ended["badness"], ended["absent"]) == (1000, 0)
     assert ended["stack_bytes"] > 0 and ended["read_calls"] > 0
+    assert ended["read_characters"] > 0 and ended["name_length"] > 0
     assert one["tree"]["stack_bytes"] == left["stack_bytes"]
     assert one["tree"]["badness"] == left["badness"]
     assert one["tree"]["read_calls"] == left["read_calls"] + ended["read_calls"]

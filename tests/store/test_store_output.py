@@ -168,10 +168,6 @@ def test_the_index_tells_when_and_from_which_stream(tmp_path: Path) -> None:
     reader = recorded.reader()
     assert [stretch.t_seconds for stretch in reader.stretches()] == [0.0, 0.2, 0.21]
     assert [stretch.stream for stretch in reader.stretches()] == ["stdout", "stdout", "stderr"]
-    assert reader.time_at(0) == 0.0
-    assert reader.time_at(9) == 0.2
-    assert reader.stream_at(9) == "stdout"
-    assert reader.stream_at(14) == "stderr"
     assert [line.number for line in reader.lines_of_stream("stderr")] == [4]
 
 
@@ -200,7 +196,6 @@ def test_no_output_reads_as_none(tmp_path: Path) -> None:
     assert reader.tail(5) == []
     assert reader.size_bytes == 0
     assert reader.stretches() == []
-    assert reader.time_at(0) is None
 
 
 def test_bytes_that_the_disk_refused_are_a_gap_not_a_shift(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -231,5 +232,5 @@ def test_a_disk_that_empties_again_gets_what_waited(small_disk: Path) -> None:
 
 def test_layout_names_are_private_and_unique(tmp_path: Path) -> None:
     ids = {layout.new_run_id(0.0) for _ in range(50)}
-    assert all(layout.is_run_id(name) for name in ids)
+    assert all(re.fullmatch(r"\d{8}-\d{6}-[0-9a-f]{4}", name) for name in ids)
     assert all(name.startswith("19700101-000000-") for name in ids)

@@ -91,7 +91,6 @@ class OwnChange:
     applies: Condition = _always
     choices: tuple[str, ...] = ()
     is_number: bool = False
-    is_free: bool = False  # any value, as a module's name
     variables: dict[str, str] = field(default_factory=dict)  # {value} stands for the value
     inside: tuple[str, ...] = ()  # functions of the agent that make it in the process
     preloads: Callable[[Profile], str | None] | None = None  # the library in front of the others
@@ -228,7 +227,6 @@ OWN_CHANGES: dict[str, OwnChange] = {
             "faiss",
             "libraries",
             "whether this module is part of it, where the program can do without",
-            is_free=True,
             inside=("without_module",),
             is_for_listing_only=True,
         ),

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PLAIN_WIDTH = 80  # of what is not a terminal
-WIDEST = 120  # longer lines are hard to read
 
 
 def print_json(document: Any) -> None:

@@ -19,6 +19,7 @@ from rerail.cli._options import home_option, json_option
 from rerail.cli._printing import console, print_json
 from rerail.records import RunInfo
 from rerail.store import layout
+from rerail.wording import seconds_in_words
 
 _MOST_WORDS = 5
 
@@ -123,7 +124,7 @@ def _cells(run: Run, now: float) -> list[str]:
     return [
         run.id,
         ago(now - info.started_unix),
-        "" if elapsed is None else clock(elapsed),
+        "" if elapsed is None else seconds_in_words(elapsed),
         how_it_ended(info),
         run.leading_cause or "",
         named + one_line([program.rpartition("/")[2] or program, *arguments]),
@@ -135,15 +136,3 @@ def ago(seconds: float) -> str:
         if seconds >= size:
             return f"{int(seconds // size)} {unit}"
     return "now"
-
-
-def clock(seconds: float) -> str:
-    """ "4.2 s", "12:30", "3:05:10", "4 d 02 h": short enough for a column."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    whole = int(seconds)
-    if whole < 3600:
-        return f"{whole // 60}:{whole % 60:02d}"
-    if whole < 86400:
-        return f"{whole // 3600}:{whole % 3600 // 60:02d}:{whole % 60:02d}"
-    return f"{whole // 86400} d {whole % 86400 // 3600:02d} h"

@@ -21,6 +21,7 @@ from rerail.platform.wrapper_table import (
     LAUNCHER_PROGRAM_FLAGS,
     LAUNCHERS,
     PROJECT_TOOLS,
+    RANK_COUNT_OPTIONS,
     SHELL_WORDS,
     SHELLS,
     WRAPPERS,
@@ -164,15 +165,45 @@ def innermost(words: Sequence[str]) -> list[str]:
 
 def programs(words: Sequence[str]) -> list[str]:
     """Names of all programs on the way to the innermost one, which is the last."""
-    found: list[str] = []
+    return [program_name(layer[at]) for layer, at in _layers(words)]
+
+
+def _layers(words: Sequence[str]) -> Iterator[tuple[Sequence[str], int]]:
+    """Each command on the way to the innermost one: the words it is written in, and where."""
     at: int | None = 0
-    while at is not None and at < len(words) and len(found) < _MOST_LAYERS:
-        found.append(program_name(words[at]))
+    for _ in range(_MOST_LAYERS):
+        if at is None or at >= len(words):
+            return
+        yield words, at
         text = shell_text_at(words, at)
-        if text is not None:
-            return [*found, *programs(python_command_of(words[text]))][:_MOST_LAYERS]
-        at = inner_at(words, at)
-    return found
+        if text is None:
+            at = inner_at(words, at)
+        else:
+            words, at = python_command_of(words[text]), 0
+
+
+def rank_count(words: Sequence[str]) -> int:
+    """Ranks on this machine, as the options of the launchers say; 1 where none says so."""
+    count = 1
+    for layer, at in _layers(words):
+        name, start, end = program_name(layer[at]), at + 1, inner_at(layer, at)
+        launcher = launcher_of(layer, at)
+        if launcher is not None:
+            name, start = launcher
+            target = launched(layer, start)
+            end = None if target is None else target.arguments_at - 1
+        given = _value_of(RANK_COUNT_OPTIONS.get(name, frozenset()), layer[start:end])
+        count *= max(1, int(given)) if given.isdecimal() and len(given) < 6 else 1
+    return count
+
+
+def _value_of(options: frozenset[str], words: Sequence[str]) -> str:
+    """What one of these options is given, as `--option VALUE` or `--option=VALUE`; else ""."""
+    for place, word in enumerate(words):
+        option, equals, value = word.partition("=")
+        if option.replace("_", "-") in options:
+            return value if equals else "".join(words[place + 1 : place + 2])
+    return ""
 
 
 def commands_of(text: str) -> Iterator[list[str]]:

@@ -29,7 +29,6 @@ class Distribution:
     version: str
     folder: str  # the site-packages that it is in
     requires: tuple[str, ...] = ()
-    requires_python: str = ""
     modules: frozenset[str] = frozenset()  # top-level names
     native: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()  # of the wheel: cp311-cp311-manylinux_2_28_x86_64
@@ -90,7 +89,6 @@ def _read(info: Path, folder: str) -> Distribution:
         version=fields.get("version", [stem_version])[0],
         folder=folder,
         requires=tuple(fields.get("requires-dist", ())),
-        requires_python=fields.get("requires-python", [""])[0],
         modules=frozenset(modules),
         native=tuple(sorted(path for path in files if NATIVE.search(path))),
         tags=tuple(_fields(_text_or_empty(info / "WHEEL")).get("tag", ())),

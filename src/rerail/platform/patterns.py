@@ -122,6 +122,18 @@ def without_surrogates(text: str) -> str:
         return text.encode("utf-8", "replace").decode("utf-8")
 
 
+def re2_options(*, memory_bytes: int = _MEMORY_BYTES, for_bytes: bool = False) -> Any:
+    """How RE2 compiles; `memory_bytes` is for the automata of one pattern."""
+    import re2
+
+    options = re2.Options()
+    options.max_mem = memory_bytes
+    options.log_errors = False  # it would write to the user's terminal
+    if for_bytes:
+        options.encoding = re2.Options.Encoding.LATIN1
+    return options
+
+
 def _by_re2(pattern: str, flags: int) -> re.Pattern[str]:
     letters = "".join(letter for flag, letter in _FLAGS.items() if flags & flag)
     text = f"(?{letters}){pattern}" if letters else pattern
@@ -129,11 +141,8 @@ def _by_re2(pattern: str, flags: int) -> re.Pattern[str]:
         import re2
     except ImportError:  # no build of RE2 here: the same answers, without the promise of time
         return re.compile(text)
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = _MEMORY_BYTES
     try:
-        return cast("re.Pattern[str]", re2.compile(text, options))
+        return cast("re.Pattern[str]", re2.compile(text, re2_options()))
     except re2.error as error:
         said = error.args[0] if error.args else ""
         shown = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)

@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from rerail.vitals_columns import PROCESS_COLUMNS
+from rerail.vitals_columns import PROCESS_COLUMNS, Column
 
 PAGE_BYTES: int = os.sysconf("SC_PAGE_SIZE")
 TICKS_PER_SECOND: int = os.sysconf("SC_CLK_TCK")
@@ -69,10 +69,13 @@ def parse_stat(text: bytes) -> StatFields:
 
 def find_number(text: bytes, label: bytes) -> int | None:
     """The number after `label` at the beginning of a line; a tenth of a regex's cost."""
-    at = text.find(b"\n" + label)
-    if at < 0:
-        return None
-    begin = at + 1 + len(label)
+    if text.startswith(label):
+        begin = len(label)
+    else:
+        at = text.find(b"\n" + label)
+        if at < 0:
+            return None
+        begin = at + 1 + len(label)
     end = text.find(b"\n", begin)
     words = text[begin : end if end >= 0 else len(text)].split(None, 1)
     try:
@@ -81,45 +84,41 @@ def find_number(text: bytes, label: bytes) -> int | None:
         return None
 
 
-def _number(label: bytes, times: int = 1) -> Callable[[bytes], int | None]:
-    """A reader of the number after `label`."""
+Reader = Callable[[Any], int | None]
 
+
+def _number_after(label: bytes, times: int, *, if_absent: int | None) -> Reader:
     def read(text: bytes) -> int | None:
         found = find_number(text, label)
-        return None if found is None else found * times
+        return if_absent if found is None else found * times
 
     return read
 
 
-def _number_or_zero(label: bytes, times: int = 1) -> Callable[[bytes], int | None]:
-    """The same where a missing line means that there is none of it."""
-
-    def read(text: bytes) -> int | None:
-        return (find_number(text, label) or 0) * times
-
-    return read
-
-
-# How a column is read from the source that vitals_columns.py declares for it: `stat` comes parsed,
-# `fd` as the number of descriptors, any other file of /proc/PID as its text. None keeps the value
-# before. A column in fractions is in whole thousandths here, so that sums stay exact.
-READERS: dict[str, Callable[[Any], int | None]] = {
-    "rss_shared_bytes": _number_or_zero(b"RssShmem:", 1024),
-    "swap_bytes": _number_or_zero(b"VmSwap:", 1024),
+# Columns that are more than a number behind a label: `stat` comes parsed, `fd` as the number of
+# descriptors, any other file of /proc/PID as its text. None keeps the value before. A column in
+# fractions is in whole thousandths here, so that sums stay exact.
+READERS: dict[str, Reader] = {
     "threads": lambda stat: stat.threads,
     "fds": lambda count: count,
     "cpu_seconds": lambda stat: stat.cpu_ticks * THOUSAND // TICKS_PER_SECOND,
     "minor_faults": lambda stat: stat.minor_faults,
     "major_faults": lambda stat: stat.major_faults,
-    "read_bytes": _number(b"read_bytes:"),
-    "written_bytes": _number(b"write_bytes:"),
-    "voluntary_switches": _number_or_zero(b"voluntary_ctxt_switches:"),
-    "involuntary_switches": _number_or_zero(b"nonvoluntary_ctxt_switches:"),
 }
-_READERS_OF: dict[str, list[tuple[str, Callable[[Any], int | None]]]] = {"stat": []}
+
+
+def reader_of(column: Column) -> Reader:
+    if column.name in READERS:
+        return READERS[column.name]
+    # Without its line a process has none of it now; what it has used in total stays what it was.
+    if_absent = 0 if column.kind == "gauge" else None
+    return _number_after(column.label.encode(), column.times, if_absent=if_absent)
+
+
+_READERS_OF: dict[str, list[tuple[str, Reader]]] = {"stat": []}
 for _column in PROCESS_COLUMNS:
     if _column.source != RESIDENT_SOURCE:
-        _READERS_OF.setdefault(_column.source, []).append((_column.name, READERS[_column.name]))
+        _READERS_OF.setdefault(_column.source, []).append((_column.name, reader_of(_column)))
 
 # Beside `stat`, which every visit reads: a visit to one of many processes reads half of them.
 SOURCES: tuple[str, ...] = tuple(source for source in _READERS_OF if source != "stat")

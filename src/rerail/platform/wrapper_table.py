@@ -136,3 +136,15 @@ LAUNCHER_PROGRAM_FLAGS = frozenset(["--no-python"])
 
 # Launchers of ranks of any program: wrappers too.
 MPI_LAUNCHERS = frozenset(["mpirun", "mpiexec", "orterun", "srun"])
+
+# What a launcher calls the number of its ranks on this machine; with - for _, as above.
+_MPI_COUNT = frozenset(["-n", "-np", "--np"])
+RANK_COUNT_OPTIONS: dict[str, frozenset[str]] = {
+    "torchrun": frozenset(["--nproc-per-node"]),
+    "accelerate": frozenset(["--num-processes"]),
+    "deepspeed": frozenset(["--num-gpus"]),
+    "mpirun": _MPI_COUNT,
+    "mpiexec": _MPI_COUNT,
+    "orterun": _MPI_COUNT,
+    "srun": frozenset(["--ntasks-per-node"]),
+}

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from rerail.platform.patterns import re2_options
 from rerail.platform.terminal_text import ESCAPES_IN_BYTES
 from rerail.privacy.names import MASKED, SECRET_NAME, URL_LOGIN, is_secret_value
 from rerail.privacy.shapes import SHAPES, Shape
@@ -105,10 +106,8 @@ class _Engine:
     def __init__(self) -> None:
         import re2  # late: most short runs print nothing that has to be looked at
 
-        options = re2.Options()
-        options.max_mem = 64 << 20  # of the automaton's cache; the default thrashes on this many
-        options.log_errors = False
-        self._options = options
+        # Of the automaton's cache: with less it thrashes on this many.
+        self._options = options = re2_options(memory_bytes=64 << 20)
         self._compile = functools.partial(re2.compile, options=options)
         words = "|".join(shape.pattern for shape in SHAPES if shape.begins_a_word)
         others = "|".join(shape.pattern for shape in SHAPES if not shape.begins_a_word)

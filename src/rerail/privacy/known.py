@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from rerail.platform.patterns import re2_options
 from rerail.privacy.names import MASKED, PRIVATE_KEY, URL_LOGIN
 
 if TYPE_CHECKING:
@@ -40,10 +41,6 @@ class KnownSecrets:
 
     def values(self) -> list[str]:
         return list(self._numbers)
-
-    def take_over(self) -> None:
-        """From now on this process, a fork of the one that began, is the one that numbers."""
-        self._owner = os.getpid()
 
     def load(self, numbered: Mapping[int, tuple[str, str]]) -> None:
         """Values with their kinds that another process recognised, under the numbers it gave."""
@@ -120,9 +117,7 @@ def _occurrences(text: bytes, form: bytes) -> list[int]:
 def _alternatives(forms: list[bytes]) -> Any:
     import re2
 
-    options = re2.Options()
-    options.max_mem = 64 << 20
-    options.encoding = re2.Options.Encoding.LATIN1
+    options = re2_options(memory_bytes=64 << 20, for_bytes=True)
     return re2.compile(b"|".join(re2.escape(form) for form in forms), options)
 
 

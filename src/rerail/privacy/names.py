@@ -122,20 +122,6 @@ def looks_like_a_password(value: str) -> bool:
     return found >= 3 or any(c in value for c in "!@#$%^&*")
 
 
-def looks_random(value: str) -> bool:
-    """Whether some unbroken part is long, mixes letters and digits, and repeats itself little.
-
-    `encoder.layers.0.self_attn.in_proj_weight` is long too, but of words.
-    """
-    return any(_is_random_part(part) for part in re.split(r"[^A-Za-z0-9+=]+", value))
-
-
-def _is_random_part(part: str) -> bool:
-    if len(part) < 16 or not any(c.isdigit() for c in part) or not any(c.isalpha() for c in part):
-        return False
-    return entropy_bits(part) >= 3.0
-
-
 def entropy_bits(value: str) -> float:
     """Per character; random base64 has about 5, prose about 4, a repeated letter 0."""
     total = len(value)

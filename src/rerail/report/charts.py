@@ -173,14 +173,10 @@ def _step_time(run: RecordedRun, marks: list[Mark]) -> Chart | None:
         "seconds",
         [round(t, 3) for t, _ in kept],
         [Series("seconds per step", [round(value, 5) for _, value in kept], "line", 0)],
-        f"Median {_short_seconds(ordered[len(ordered) // 2])}, slowest "
-        f"{_short_seconds(ordered[-1])}{_reach(box)}.",
+        f"Median {seconds_in_words(ordered[len(ordered) // 2])}, slowest "
+        f"{seconds_in_words(ordered[-1])}{_reach(box)}.",
         marks,
     )
-
-
-def _short_seconds(seconds: float) -> str:
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 def _reach(box: BlackBox) -> str:

@@ -54,7 +54,6 @@ class LineLog:
         self._pending_bytes = 0
         self._retry_at = 0.0
         self._is_torn = False
-        self.lost_lines = 0
         self._held: list[bytes] | None = None
 
     def append(self, line: bytes, is_durable: bool = False) -> bool:
@@ -146,11 +145,9 @@ class LineLog:
         self._is_torn = False
 
     def _wait(self, line: bytes) -> None:
-        if self._pending_bytes + len(line) > PENDING_BYTES:
-            self.lost_lines += 1
-            return
-        self._pending.append(line)
-        self._pending_bytes += len(line)
+        if self._pending_bytes + len(line) <= PENDING_BYTES:
+            self._pending.append(line)
+            self._pending_bytes += len(line)
 
     def _fail(self, error: OSError) -> None:
         self._faults.add(self.path.name, error)

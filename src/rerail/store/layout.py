@@ -42,17 +42,12 @@ FILES_PER_RUN = 24  # of a short run with a few processes; each process adds a f
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 
-_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 _TAIL = re.compile(r"output\.tail-([0-9]{1,9})\.log")
 
 
 def new_run_id(unix_seconds: float) -> str:
     """UTC start time and four random hex digits: sorts by age, needs no counter."""
     return time.strftime("%Y%m%d-%H%M%S-", time.gmtime(unix_seconds)) + os.urandom(2).hex()
-
-
-def is_run_id(name: str) -> bool:
-    return _ID.fullmatch(name) is not None
 
 
 def tail_name(number: int) -> str:

@@ -8,7 +8,6 @@ one. Output that was dropped is a jump in the numbers, never a shift.
 
 from __future__ import annotations
 
-import bisect
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -122,20 +121,6 @@ class OutputReader:
                     pending = line
         if pending is not None:
             yield pending
-
-    def time_at(self, offset: int) -> float | None:
-        """When the byte at this offset arrived, to the grain of the index; None if nobody knows."""
-        stretch = self._stretch_at(offset)
-        return stretch.t_seconds if stretch else None
-
-    def stream_at(self, offset: int) -> str | None:
-        stretch = self._stretch_at(offset)
-        return stretch.stream if stretch else None
-
-    def _stretch_at(self, offset: int) -> Stretch | None:
-        stretches = self._stretches if self._stretches is not None else self.stretches()
-        at = bisect.bisect_right(stretches, offset, key=lambda stretch: stretch.offset) - 1
-        return stretches[at] if at >= 0 else None
 
     def _lines_between(self, stretch: Stretch, number: int) -> Iterator[OutputLine]:
         """Lines of one stretch; a last one without its newline is not whole."""

@@ -98,8 +98,3 @@ class Cell:
     command: tuple[str, ...]
     environment: dict[str, str]  # on top of what the study was started with
     key: str  # equal only if the same thing would be run and the same files be asked of it
-
-    @property
-    def configuration(self) -> tuple[tuple[str, Value], ...]:
-        """What it shares with the same cell under other seeds."""
-        return tuple(self.parameters.items())

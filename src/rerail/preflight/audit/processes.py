@@ -7,13 +7,12 @@ program cannot be read, it is taken that a training with torch may fork loader w
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rerail.platform.command_line import programs
+from rerail.platform.command_line import programs, rank_count
 from rerail.platform.wrapper_table import MPI_LAUNCHERS
 from rerail.preflight.audit.finding import Finding
 from rerail.preflight.audit.known import load
@@ -146,7 +145,7 @@ def _too_many_workers(target: Target) -> list[Finding]:
 def _oversubscribed(target: Target) -> list[Finding]:
     asked = threads_asked_for(target.environ)
     cores = usable_cores(target.surroundings)
-    processes = _ranks(target)
+    processes = rank_count(target.command)
     if asked is not None:
         threads, name = asked
         if threads * processes > cores:
@@ -161,15 +160,6 @@ def _oversubscribed(target: Target) -> list[Finding]:
     if cores < logical and "torch" in target.imported and _quota():
         return [_too_many_threads(logical, 1, cores, "", cores)]
     return []
-
-
-def _ranks(target: Target) -> int:
-    """Ranks on this machine, as the launcher's arguments say."""
-    text = " ".join(target.command)
-    found = re.search(r"--(?:nproc[-_]per[-_]node|num_processes)[= ](\d+)|-np? (\d+)", text)
-    if found is None or not re.search(r"torchrun|torch\.distributed|accelerate|mpirun", text):
-        return 1
-    return max(1, int(found[1] or found[2]))
 
 
 def _too_many_threads(threads: int, processes: int, cores: int, name: str, share: int) -> Finding:

@@ -27,9 +27,6 @@ LONGEST_WAIT_SECONDS = 4.0
 MOST_REPORT_BYTES = 512 << 10
 MOST_REPORTS = 8
 
-CRASH_BUG_TYPE = "309"
-JETSAM_BUG_TYPE = "298"
-
 # Forms of the kernel's line over the years:
 #   memorystatus: killing_specific_process pid 71 [python3.11] (per-process-limit 3 9s) 8388KB - …
 #   memorystatus: killing_top_process pid 71 [python3.11] jetsam_reason->osr_code: 4

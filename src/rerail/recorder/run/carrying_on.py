@@ -25,7 +25,9 @@ def carry_on(
     """Until the command has ended and what it printed has been passed on."""
     ending: Ending | None = None
     while True:
-        ending = ending or wait_for(root_pid) or _lost(root_pid)
+        ending = ending or wait_for(root_pid)
+        if ending is None and not is_there(root_pid):
+            ending = Ending()  # nobody knows how
         has_rest = sum(_pass_on(channel) for channel in channels) > 0  # every one of them
         if ending is not None and not has_rest:
             return ending
@@ -51,15 +53,15 @@ def _pass_on(channel: Channel) -> bool:
     return state == "waiting" or (state == "open" and channel.has_just_read)
 
 
-def _lost(pid: int) -> Ending | None:
-    """An ending that nobody knows, of a command that is not there any more."""
+def is_there(pid: int) -> bool:
+    """Whether a process has this pid, be it a zombie."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
-        return Ending()
+        return False
     except OSError:
         pass
-    return None
+    return True
 
 
 def _send(pid: int, number: int) -> None:

@@ -1,7 +1,8 @@
 """What is written once the command has ended: crashes, the kernel's account, the outcome.
 
-In: how the root ended and what was sampled. Out: crashes.json, after.json, and the outcome
-with its sentence. Promises: no longer than its time budget; whatever fails is named as missing.
+In: how the root ended, its processes and the kernel's counters. Out: crashes.json, after.json, and
+the outcome with its sentence. Promises: no longer than its time budget; whatever fails is named as
+missing. The recorder and the guardian that took its place both end a run with `write_death`.
 """
 
 from __future__ import annotations
@@ -9,14 +10,46 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from rerail.platform.forked_task import ForkedTask
+from rerail.recorder.kernel.counters import KernelCounters
+from rerail.recorder.run_record import RunRecord
 from rerail.recorder.tree.endings import Ending
 from rerail.records import Outcome, ProcessRecord
 from rerail.wording import duration_in_words
 
 SYMBOLS_SECONDS = 0.7  # to name the functions of a crash; later readers can do it again at leisure
+
+
+class Death(NamedTuple):
+    """How the command ended, and after how long."""
+
+    outcome: Outcome
+    elapsed_seconds: float
+    swallowed: str | None  # a descendant's death that the command itself outlived
+
+
+def write_death(
+    record: RunRecord,
+    ending: Ending,
+    processes: Sequence[ProcessRecord],
+    kernel: KernelCounters,
+    *,
+    was_hung: bool = False,
+) -> Death:
+    """Everything about the end but the ending of run.json; the root is the first process."""
+    writer = record.writer
+    elapsed = writer.now()
+    record.attempt("crashes", lambda: write_crashes(writer, writer.t0_ns, record.miss))
+    record.attempt("masking of agent files", writer.mask_agent_files)
+    record.attempt("agent files", lambda: remove_unused(writer.agent_dir))
+    swallowed = swallowed_death(processes[1:])
+    after = kernel.finish(processes)
+    if after is not None:
+        writer.write_json("after.json", after)
+    outcome = outcome_of(ending, elapsed, processes, swallowed, was_hung=was_hung)
+    return Death(outcome, elapsed, swallowed)
 
 
 class Writer(Protocol):

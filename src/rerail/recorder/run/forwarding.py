@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from rerail.platform import proc_files
-from rerail.recorder.run.canary import Canary
-from rerail.recorder.run.keyboard import Keyboard
-from rerail.recorder.run.relay import Relay
+from rerail.recorder.run.companions import Companions
 from rerail.recorder.run.signals import TERMINAL_SIGNALS, Received, process_name, signal_name
 from rerail.recorder.run.stdio import Stdio
+from rerail.recorder.run.streams import Streams
 from rerail.recorder.run.terminal import stops_on
 from rerail.recorder.tree.processes import Tree
 from rerail.store import RunWriter
@@ -28,22 +26,26 @@ _STOPS = {signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}
 
 @dataclass
 class Forwarding:
-    root_pid: int
     tree: Tree
     writer: RunWriter
-    stdio: Stdio
-    relay: Relay
-    keyboard: Callable[[], Keyboard | None]
-    canary: Canary | None
-    check_root: Callable[[], None]
+    streams: Streams
+    companions: Companions
     _is_suspending: bool = False
 
+    @property
+    def stdio(self) -> Stdio:
+        return self.streams.stdio
+
+    @property
+    def root_pid(self) -> int:
+        assert self.tree.root is not None
+        return self.tree.root.pid
+
     def handle(self, received: Received) -> None:
+        """Any signal but SIGCHLD, which is about our own children."""
         number = received.number
-        if number == signal.SIGCHLD:
-            self.check_root()
-            return
-        was_for_group = self.canary is not None and self.canary.has_heard(number)
+        canary = self.companions.canary
+        was_for_group = canary is not None and canary.has_heard(number)
         if received.sender_pid == os.getpid():
             pass  # our own: stopping the rest of our job
         elif number == signal.SIGWINCH:
@@ -69,7 +71,7 @@ class Forwarding:
                 self._note(number, None, "terminal")  # the kernel told the whole group
         elif number == signal.SIGHUP:
             self._note(number, None, "terminal")
-            self.relay.drop_broken()  # our end goes, and the kernel hangs up on the command
+            self.streams.relay.drop_broken()  # our end goes, and the kernel hangs up on the command
         elif number != signal.SIGTSTP:
             self._note(number, None, "terminal")
             self._send_to_group(number)
@@ -107,7 +109,7 @@ class Forwarding:
         if signal.SIGCONT in signal.sigpending():
             return  # somebody was quicker than we: stopping now would throw their SIGCONT away
         self._is_suspending = False
-        keyboard = self.keyboard()
+        keyboard = self.streams.keyboard
         if keyboard is not None:
             keyboard.let_go()
             os.killpg(0, signal.SIGTSTP)  # the rest of a pipeline; for us it is blocked
@@ -132,7 +134,7 @@ class Forwarding:
     def _go_on(self, was_for_group: bool) -> None:
         if self.stdio.is_interactive:
             self._send_to_group(signal.SIGCONT)
-            keyboard = self.keyboard()
+            keyboard = self.streams.keyboard
             if keyboard is not None:
                 keyboard.attend()
         elif not was_for_group:
@@ -142,15 +144,8 @@ class Forwarding:
 
     def _send(self, number: int, pid: int | None = None) -> None:
         process = self.tree.living.get(pid or self.root_pid)
-        if process is None:
-            return
-        try:
-            if process.pidfd >= 0:
-                signal.pidfd_send_signal(process.pidfd, number)
-            else:
-                os.kill(process.pid, number)
-        except (OSError, AttributeError):
-            pass
+        if process is not None:
+            process.send(number)
 
     def _send_to_group(self, number: int) -> None:
         if self.root_pid in self.tree.living:

@@ -17,15 +17,16 @@ import select
 import signal
 import socket
 import time
-from collections.abc import Callable
 from typing import NamedTuple
 
 from rerail.platform import libc
+from rerail.recorder.run.carrying_on import is_there
 from rerail.recorder.run.channel import Channel, Keep
 from rerail.recorder.run.descriptors import close_inherited, point_at_null
 from rerail.recorder.run.loop import Loop
 from rerail.recorder.run.relay import Relay
 from rerail.recorder.run.stdio import Stdio
+from rerail.recorder.run.successor import Successor
 from rerail.recorder.tree import endings
 from rerail.recorder.tree.endings import Ending
 
@@ -38,8 +39,7 @@ class GuardianInputs(NamedTuple):
     stdio: Stdio
     owns_process: bool  # started by the command line: inherited descriptors are nobody else's
     unneeded: list[int]  # descriptors of the recorder that would do harm if they stayed open
-    adopt: Callable[[bool], Keep]  # go on with the record (of a run that has ended, or not)
-    close_run: Callable[[int, Ending], None]  # the root's pid and how it ended
+    successor: Successor  # what goes on with the record
 
 
 class Guardian:
@@ -207,7 +207,7 @@ class _Guarding:
             loop.forget(self._root_pidfd)
             _let_pass(relay, 0.2)
             ending = self._how_root_ended(1.0)
-            self._inputs.close_run(self._root_pid, ending)
+            self._inputs.successor.close_run(self._root_pid, ending)
 
         if self._root_pidfd >= 0:
             loop.watch(self._root_pidfd, look)
@@ -227,7 +227,7 @@ class _Guarding:
 
     def _adopt(self, *, has_ended: bool) -> Keep:
         try:
-            return self._inputs.adopt(has_ended)
+            return self._inputs.successor.adopt(has_ended=has_ended)
         except Exception:  # a record that cannot be written must not stop the output
             pass
         return lambda data, stream: None
@@ -250,13 +250,7 @@ class _Guarding:
             poll = select.poll()
             poll.register(self._root_pidfd, select.POLLIN)
             return bool(poll.poll(0))
-        try:
-            os.kill(self._root_pid, 0)
-        except ProcessLookupError:
-            return True
-        except OSError:
-            pass
-        return False
+        return not is_there(self._root_pid)
 
 
 def _let_pass(relay: Relay, seconds: float) -> None:

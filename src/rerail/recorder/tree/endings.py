@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import struct
 import sys
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rerail.platform import proc_files
 from rerail.recorder.run.signals import signal_name
@@ -32,6 +32,15 @@ class Ending(NamedTuple):
     @property
     def signal(self) -> str | None:
         return None if self.signal_number is None else signal_name(self.signal_number)
+
+    def in_event(self) -> dict[str, Any]:
+        """The fields of `process-ended` that say how."""
+        return {
+            "exit_code": self.exit_code,
+            "signal": self.signal,
+            "core": self.dumped_core,
+            "source": self.source,
+        }
 
     @property
     def is_known(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import dataclass, field
 
 from rerail.recorder.tree.endings import Ending
@@ -33,6 +35,16 @@ class Process:
     @property
     def is_alive(self) -> bool:
         return self.ending is None
+
+    def send(self, number: int) -> None:
+        """A signal, to this very process and to none that got its pid later; gone is fine."""
+        try:
+            if self.pidfd >= 0:
+                signal.pidfd_send_signal(self.pidfd, number)
+            else:
+                os.kill(self.pid, number)
+        except (OSError, AttributeError):
+            pass
 
     def record(self) -> ProcessRecord:
         ending = self.ending or Ending()

@@ -327,10 +327,7 @@ class Tree:
         self.living.pop(process.pid, None)
         self._remember(process)
         self._undecided.pop(process.pid, None)
-        if process.pidfd >= 0:
-            self._watch.forget(process.pidfd)
-            os.close(process.pidfd)
-            process.pidfd = -1
+        self._let_go(process)
         if not process.was_over_when_heard_of:
             # An exec shortly before the end may not have been heard of.
             self._told_of_change(process, lambda: self._describe_from_box(process))
@@ -344,12 +341,15 @@ class Tree:
             t_seconds=process.ended_t,
             pid=process.pid,
             start=process.start_ticks,
-            exit_code=ending.exit_code,
-            signal=ending.signal,
-            core=ending.dumped_core,
-            source=ending.source,
+            **ending.in_event(),
         )
         self.on_end(process)
+
+    def _let_go(self, process: Process) -> None:
+        if process.pidfd >= 0:
+            self._watch.forget(process.pidfd)
+            os.close(process.pidfd)
+            process.pidfd = -1
 
     def _parent_called(self, pid: int) -> Process | None:
         """Alive or gone. Who is asked for is remembered longer: of a shell that has ended there
@@ -400,10 +400,7 @@ class Tree:
         for process, _since in list(self._undecided.values()):
             self._finish(process, self._ask(process) or process.told or Ending())
         for process in self.living.values():
-            if process.pidfd >= 0:
-                self._watch.forget(process.pidfd)
-                os.close(process.pidfd)
-                process.pidfd = -1
+            self._let_go(process)
             if process.is_listed and process.role != "helper":  # a helper ends when it notices
                 process.role = "daemon"
                 self._writer.event(

@@ -42,10 +42,6 @@ class Nvml:
             if library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle)) == 0:
                 self._devices.append((index, handle))
 
-    @property
-    def device_count(self) -> int:
-        return len(self._devices)
-
     def read_vitals(self) -> dict[str, float]:
         """Values by the names of vitals_columns.py."""
         values: dict[str, float] = {}

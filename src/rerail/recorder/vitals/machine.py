@@ -17,8 +17,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rerail.platform.cgroup import GroupsOfTree, MemoryGroup, TaskGroup
+from rerail.platform.procfs import find_number
+from rerail.vitals_columns import MACHINE_COLUMNS, MEMINFO
 
-_MEMINFO = re.compile(rb"^(MemTotal|MemFree|MemAvailable|SwapFree):\s+(\d+) kB$", re.MULTILINE)
+_FROM_MEMINFO = [
+    (column.name, column.label.encode(), column.times)
+    for column in MACHINE_COLUMNS
+    if column.source == MEMINFO
+]
 _PRESSURE = re.compile(rb"^(some|full) avg10=([\d.]+)", re.MULTILINE)
 
 DISK_PERIOD_SECONDS = 2.0
@@ -28,15 +34,14 @@ MOST_MOUNT_NAMESPACES = 8
 
 
 def parse_meminfo(text: bytes) -> dict[str, float]:
-    found = {name: int(value) * 1024 for name, value in _MEMINFO.findall(text)}
+    """What is declared to stand there."""
     values: dict[str, float] = {}
-    if b"MemTotal" in found:
-        values["total_bytes"] = found[b"MemTotal"]
-    available = found.get(b"MemAvailable", found.get(b"MemFree"))
-    if available is not None:
-        values["available_bytes"] = available
-    if b"SwapFree" in found:
-        values["swap_free_bytes"] = found[b"SwapFree"]
+    for name, label, times in _FROM_MEMINFO:
+        found = find_number(text, label)
+        if found is None and name == "available_bytes":
+            found = find_number(text, b"MemFree:")  # before Linux 3.14
+        if found is not None:
+            values[name] = found * times
     return values
 
 
@@ -142,7 +147,7 @@ class MachineReader:
         return {"shm_total_bytes": total, "shm_used_bytes": used}
 
     def _read_memory(self) -> dict[str, float]:
-        raw = self._pread("/proc/meminfo")
+        raw = self._pread(MEMINFO)
         if raw:
             return parse_meminfo(raw)
         import psutil

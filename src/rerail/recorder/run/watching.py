@@ -1,0 +1,108 @@
+"""The time between the start of the command and its end.
+
+In: the parts of the run and a command that runs. Out: how the command ended. Promises: one loop in
+one thread; whatever fails in it is missed in the record, and the loop goes on until the command has
+ended.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+from rerail.recorder.run.carrying_on import is_there
+from rerail.recorder.run.parts import Parts
+from rerail.recorder.run.recording import RunOptions
+from rerail.recorder.sampling import SAMPLE_SECONDS
+from rerail.recorder.stalls.watch import Stalling
+from rerail.recorder.tree.endings import Ending, from_status
+from rerail.recorder.tree.process import Process
+
+
+class Watching:
+    def __init__(self, parts: Parts, options: RunOptions) -> None:
+        self._parts = parts
+        self._options = options
+        self._stalling: Stalling | None = None
+
+    def begin(self) -> None:
+        parts, loop = self._parts, self._parts.loop
+        parts.streams.start()
+        loop.watch(parts.inbox.descriptor, self._read_signals)
+        parts.companions.watch()
+        loop.every(SAMPLE_SECONDS, "tree", self._look, first=0.02)
+        loop.every(SAMPLE_SECONDS, "sampling", parts.sampling.tick, first=0.02)  # one wake-up
+        pace = min(1.0, (self._options.stall_seconds or 4.0) / 4)
+        loop.every(pace, "stall watch", self._look_for_stall, first=pace)
+
+    def wait_for_end(self) -> Ending:
+        parts, root = self._parts, self._root()
+        while root.ending is None:
+            try:
+                parts.loop.run(until=time.monotonic() + 3600.0)
+            except Exception as error:
+                parts.record.failed("recorder", error)
+                time.sleep(0.01)  # whatever it is, the command is not to pay with our CPU time
+            if root.ending is None and not is_there(root.pid):
+                parts.tree.root_ended(Ending())
+        return root.ending
+
+    def _look(self) -> None:
+        """Ten times a second."""
+        parts, attempt = self._parts, self._parts.record.attempt
+        if parts.news is not None:
+            attempt("the tree", parts.news.tick)
+        attempt("the tree", parts.tree.tick)
+        parts.kernel.catch_up()
+        parts.surroundings.look()
+        parts.streams.look()
+        # Whatever became of the descriptor's watch: nothing waits for ever.
+        attempt("signals", self._read_signals)
+        self._check_root()
+
+    def _read_signals(self) -> None:
+        for received in self._parts.inbox.read():
+            if received.number == signal.SIGCHLD:
+                self._check_root()
+            else:
+                self._parts.forwarding.handle(received)
+
+    def _check_root(self) -> None:
+        """Has the command ended, or has it stopped?"""
+        root = self._root()
+        if root.ending is None:
+            try:
+                pid, status = os.waitpid(root.pid, os.WNOHANG | os.WUNTRACED)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if os.WIFSTOPPED(status):
+                self._parts.forwarding.root_stopped(os.WSTOPSIG(status))
+                return
+            self._parts.tree.root_ended(from_status(status, "wait"))
+        self._parts.loop.stop()
+
+    def _root(self) -> Process:
+        root = self._parts.tree.root
+        assert root is not None
+        return root
+
+    # -- stalls -------------------------------------------------------------------------------
+
+    def _look_for_stall(self) -> None:
+        parts = self._parts
+        if self._stalling is None:
+            self._stalling = Stalling(parts.writer, parts.tree, self._options)
+        self._stalling.look(parts.streams.relay.bytes_total, parts.sampling.cpu_seconds)
+
+    @property
+    def has_killed(self) -> bool:
+        """Whether we ended the command ourselves, because it made no progress."""
+        return self._stalling is not None and self._stalling.has_killed
+
+    def close(self) -> None:
+        parts = self._parts
+        if self._stalling is not None:
+            self._stalling.close(parts.streams.relay.bytes_total, parts.sampling.cpu_seconds)
