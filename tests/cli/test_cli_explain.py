@@ -43,7 +43,8 @@ def test_a_death_is_explained_in_words(capsys: pytest.CaptureFixture[str]) -> No
     assert status == 1
     assert len(lines) <= MOST_LINES and all(len(line) <= 80 for line in lines)
     assert "gpu-oom" in out and "[output:4]" in out and "step 41" in out
-    assert out.index("[safe]") < out.index("[changes results]")
+    words = " ".join(out.split())
+    assert words.index("[safe]") < words.index("[changes results]")
 
 
 def test_a_healthy_log_has_no_cause(capsys: pytest.CaptureFixture[str]) -> None:

@@ -121,10 +121,15 @@ def _signature_complaints(signatures: list[dict[str, Any]]) -> list[str]:
         if signature.get("where", "line") not in get_args(Where):
             found.append(f"{here}: where = {signature['where']}")
         for key in ("pattern", "unless", "unless_through", "but_not"):
+            text = signature.get(key, "")
             try:
-                linear(spaced(signature.get(key, ""))).compile()
+                pattern = linear(spaced(text))
+                pattern.compile()
             except re.error as error:
                 found.append(f"{here}: {key}: {error}")
+                continue
+            if text and pattern.match(""):
+                found.append(f"{here}: {key}: it matches a text without a letter")
     return found
 
 

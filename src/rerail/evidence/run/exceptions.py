@@ -64,9 +64,13 @@ def read_words_of_exceptions(
     observations: list[Observation] = []
     facts: dict[str, Any] = {}
     seen: set[str] = set()
+    first = next((o for o in recorded if o.kind == "failed-first"), None)
+    echoes = set(first.data.get("others") or ()) if first else set()
     for box in sorted(run.boxes, key=lambda box: _importance(run, box, recorded)):
         if box.exception_type is None or box.exception_type in _NO_FAILURE:
             continue
+        if _stream(box) in echoes:
+            continue  # "connection closed by peer" is no trouble of the network's
         text = as_python_prints_it(box)
         if text in seen:
             continue
