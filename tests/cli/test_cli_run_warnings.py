@@ -13,7 +13,13 @@ RERAIL = [sys.executable, "-m", "rerail"]
 
 def test_a_variable_that_hides_a_fault_is_told(tmp_path: Path) -> None:
     environ = {**os.environ, "KMP_DUPLICATE_LIB_OK": "TRUE", "RERAIL_HOME": str(tmp_path)}
-    command = ["--", sys.executable, "-c", "raise SystemExit(3)"]
+    # The surroundings have a bounded time after the end, so the command waits for them itself.
+    code = (
+        "import glob, time\n"
+        f"while not glob.glob({str(tmp_path)!r} + '/runs/*/surroundings.json'): time.sleep(0.05)\n"
+        "raise SystemExit(3)"
+    )
+    command = ["--", sys.executable, "-c", code]
     ran = subprocess.run([*RERAIL, "run", "--no-explain", *command], env=environ, timeout=90)
     shown = subprocess.run(
         [*RERAIL, "show", "last", "--json"], env=environ, timeout=60, capture_output=True

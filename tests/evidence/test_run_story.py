@@ -7,10 +7,10 @@ import math
 import pytest
 from run_builders import box, crash, info, process, recorded, steps
 
+from rerail.evidence.run.exceptions import read_exceptions
 from rerail.evidence.run.history import PastEnd, past_end, pattern_of, read_history
 from rerail.evidence.run.progress import (
     loss_trend,
-    read_exceptions,
     read_loaded_files,
     read_progress,
     read_settings,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from rerail.catalogue import fill
 from rerail.diagnosis.words import words_of
-from rerail.wording import sentence
 
 if TYPE_CHECKING:
     from rerail.diagnosis.result import Diagnosis
@@ -26,15 +25,24 @@ def headline(diagnosis: Diagnosis) -> str:
     leading = diagnosis.leading
     ending = diagnosis.outcome.summary.strip().rstrip(".") or "it is not known how it ended"
     if leading is None and diagnosis.outcome.kind in ("ok", "unknown"):
-        return sentence(ending)
+        return _sentence(ending)
     words = {**words_of(diagnosis), "ending": ending}
     if leading is not None and leading.probability >= LIKELY:
-        return sentence(_first_filled(leading.cause.headline, words) or leading.title)
+        return _sentence(_first_filled(leading.cause.headline, words) or leading.title)
     observed = _first_filled(_OBSERVED, words) or ending
     if leading is not None and not leading.cause.is_residual:
         observed += f"; it may be this: {leading.title[:1].lower()}{leading.title[1:]}"
-    return sentence(observed)
+    return _sentence(observed)
 
 
 def _first_filled(templates: tuple[str, ...], words: dict[str, str]) -> str | None:
     return next((text for each in templates if (text := fill(each, words))), None)
+
+
+def _sentence(text: str) -> str:
+    """With a capital and a full stop; "torch.OutOfMemoryError" begins as it is written."""
+    text = text.strip()
+    first = text.partition(" ")[0]
+    if first.isalpha() and first.islower():
+        text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "?", "!", "…")) else text + "."
