@@ -46,8 +46,15 @@ def read_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[st
 
 
 def _command_facts(run: RecordedRun) -> dict[str, Any]:
-    """The program and its interpreter as they were typed, to be typed again."""
+    """The program and its interpreter as they were typed, to be typed again.
+
+    Behind a shell script, as the process that trained or failed was started.
+    """
     command = run.info.command
+    failed = next((box for box in run.boxes if box.exception_type and box.argv), None)
+    inner = failed or run.training_box
+    if program_call(command) is None and inner is not None:
+        command = inner.argv
     call = program_call(command)
     at = innermost_at(command)
     return {

@@ -14,9 +14,11 @@ from typing import Any, NamedTuple, Protocol
 
 from rerail.platform.forked_task import ForkedTask
 from rerail.recorder.kernel.counters import KernelCounters
+from rerail.recorder.run.swallowed import swallowed_death
 from rerail.recorder.run_record import RunRecord
 from rerail.recorder.tree.endings import Ending
-from rerail.records import Outcome, ProcessRecord
+from rerail.records import BlackBox, Outcome, ProcessRecord
+from rerail.store import RunWriter
 from rerail.wording import duration_in_words
 
 SYMBOLS_SECONDS = 0.7  # to name the functions of a crash; later readers can do it again at leisure
@@ -44,12 +46,23 @@ def write_death(
     record.attempt("crashes", lambda: write_crashes(writer, writer.t0_ns, record.miss))
     record.attempt("masking of agent files", writer.mask_agent_files)
     record.attempt("agent files", lambda: remove_unused(writer.agent_dir))
-    swallowed = swallowed_death(processes[1:])
+    swallowed = record.attempt(
+        "deaths inside the command", lambda: _swallowed_death(writer, processes[1:])
+    )
     after = kernel.finish(processes)
     if after is not None:
         writer.write_json("after.json", after)
     outcome = outcome_of(ending, elapsed, processes, swallowed, was_hung=was_hung)
     return Death(outcome, elapsed, swallowed)
+
+
+def _swallowed_death(writer: RunWriter, processes: Sequence[ProcessRecord]) -> str | None:
+    from rerail.store import read_box
+
+    def box_of(process: ProcessRecord) -> BlackBox | None:
+        return read_box(writer.agent_dir / f"{process.key}.box", writer.t0_ns)
+
+    return swallowed_death(processes, box_of)
 
 
 class Writer(Protocol):
@@ -145,16 +158,6 @@ def outcome_of(
     if swallowed is not None:
         sentence += f"; {swallowed}"
     return Outcome("exit", sentence, exit_code=ending.exit_code, process=role)
-
-
-def swallowed_death(processes: Sequence[ProcessRecord]) -> str | None:
-    """A descendant that died of a fault; a shell's own SIGPIPE and SIGTERM are everyday."""
-    everyday = {"SIGPIPE", "SIGTERM", "SIGINT", "SIGHUP"}
-    for process in processes:
-        if process.signal is not None and process.signal not in everyday:
-            name = process.name or "a child"
-            return f"its process {name} ({process.pid}) was killed by {process.signal}"
-    return None
 
 
 def _how(ending: Ending) -> str:
