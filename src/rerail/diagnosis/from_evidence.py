@@ -47,9 +47,7 @@ def diagnose(
 
 def _facts(evidence: Evidence) -> dict[str, Any]:
     """The evidence's facts, and what earlier runs of the same command did, in a sentence."""
-    history = next(
-        (o.text for o in evidence.observations if o.kind == "history" and o.data["runs"] > 1), None
-    )
+    history = next((o.text for o in evidence.observations if o.kind == "history"), None)
     return {**evidence.facts, **({"history": history} if history else {})}
 
 
