@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from rerail.diagnosis.result import Candidate, NextStep
 
-CERTAIN = 0.97
+WORTH_TELLING = 0.15  # a rival that is less likely is not worth an experiment
 
 
 def next_step(candidates: Sequence[Candidate], command: Sequence[str]) -> NextStep | None:
@@ -23,7 +23,7 @@ def next_step(candidates: Sequence[Candidate], command: Sequence[str]) -> NextSt
     experiments = leader.cause.experiments
     if not experiments:
         rival = candidates[1] if len(candidates) > 1 else None
-        if rival is None or not rival.cause.experiments:
+        if rival is None or rival.probability < WORTH_TELLING or not rival.cause.experiments:
             return None
         experiments, leader = rival.cause.experiments, rival
     experiment = experiments[0]

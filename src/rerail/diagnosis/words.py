@@ -33,7 +33,6 @@ def words_of(diagnosis: Diagnosis) -> dict[str, str]:
         "who": _who(facts, where),
         "step": _step(facts),
         "exception": _exception(facts),
-        "crash": _crash(diagnosis),
         "hang": _hang(diagnosis),
         "signal": diagnosis.outcome.signal,
         "limit": _bytes(facts.get("memory_limit_bytes")),
@@ -49,6 +48,8 @@ def words_of(diagnosis: Diagnosis) -> dict[str, str]:
     }
     words.update({name: text for name, text in found.items() if text})
     words["at"] = _at(words)
+    if crash := _crash(diagnosis, words):
+        words["crash"] = crash
     return words
 
 
@@ -89,15 +90,16 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
-def _crash(diagnosis: Diagnosis) -> str:
+def _crash(diagnosis: Diagnosis, words: dict[str, str]) -> str:
+    """ "SIGSEGV in data.py:8 load() (rank 1, step 2), inside f() of lib.so": own code first."""
     facts = diagnosis.facts
     signal = facts.get("crash_signal") or diagnosis.outcome.signal
     if signal not in _CRASH_SIGNALS:
         return ""
     library, function = facts.get("library"), facts.get("function")
-    if function and library:
-        return f"{signal} in {cut(str(function), 60)}() of {library}"
-    return f"{signal} in {library}" if library else f"{signal}, a crash of native code"
+    inside = f", inside {cut(str(function), 60)}()" if function and library else ""
+    inside += f" of {library}" if inside else f", inside {library}" if library else ""
+    return f"{signal}{words['at']}{inside}"
 
 
 def _hang(diagnosis: Diagnosis) -> str:

@@ -85,7 +85,9 @@ def _after_the_last_step(facts: dict[str, Any]) -> str:
 def _where(facts: dict[str, Any]) -> list[str]:
     """The user's own code first, then native code, then who it was."""
     found = facts.get("where") or {}
-    where = [place] if (place := place_in_words(found, _shortened)) else []
+    place = place_in_words(found, _shortened)
+    code = " ".join(str(found.get("code") or "").split())
+    where = [f"{place}: {code[:60]}" if code else place] if place else []
     if not where and facts.get("raised_at"):
         where.append(_shortened(str(facts["raised_at"])))
     if facts.get("library"):

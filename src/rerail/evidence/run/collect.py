@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 from rerail.errors import RerailError
 from rerail.evidence.run.crashes import read_crashes
@@ -90,7 +91,11 @@ def collect_recorded(
     return Evidence(
         outcome=read_outcome(run),
         observations=observations,
-        facts={**text.facts, **told_facts, **read_facts(run, observations)},
+        facts={
+            **_not_of_an_echo(text.facts, observations),
+            **_with_its_code(told_facts, text.facts),
+            **read_facts(run, observations),
+        },
         origin="run",
         incomplete=deadline.sentence,
     )
@@ -128,6 +133,29 @@ def _not_contradicting(
     """Who failed first is known better from the processes' ends than from the order of lines."""
     is_known = any(o.kind == "failed-first" for o in recorded)
     return [o for o in from_text if not (is_known and o.kind == "failed-first")]
+
+
+_OF_AN_EXCEPTION = ("where", "raised_at", "exception", "exception_text")
+
+
+def _not_of_an_echo(facts: dict[str, Any], recorded: Sequence[Observation]) -> dict[str, Any]:
+    """Where the others raised is not where it failed, if one is known to have failed first."""
+    first = next((o for o in recorded if o.kind == "failed-first"), None)
+    process = (facts.get("where") or {}).get("process")
+    if first is None or process == first.data.get("who"):
+        return facts
+    return {name: value for name, value in facts.items() if name not in _OF_AN_EXCEPTION}
+
+
+def _with_its_code(told: dict[str, Any], printed: dict[str, Any]) -> dict[str, Any]:
+    """The black box has no lines of code; the traceback in the output may have the same frame's."""
+    known, shown = told.get("where"), printed.get("where")
+    if not known or not shown or not shown.get("code") or "code" in known:
+        return told
+    if any(known.get(name) != shown.get(name) for name in ("file", "line", "function")):
+        return told
+    where = {**known, "code": shown["code"]}
+    return {**told, "where": where, "raised_at": printed.get("raised_at", told.get("raised_at"))}
 
 
 def _missing(run: RecordedRun, what: str, why: str) -> Observation:

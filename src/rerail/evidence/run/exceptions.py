@@ -15,6 +15,7 @@ from typing import Any
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.places import process_name
 from rerail.evidence.text.logs import observe_text
+from rerail.evidence.text.ranks import ECHO_TYPES
 from rerail.platform.deadline import Deadline
 from rerail.records import BlackBox, Observation
 from rerail.wording import process_in_words, sentence
@@ -67,9 +68,10 @@ def read_words_of_exceptions(
     first = next((o for o in recorded if o.kind == "failed-first"), None)
     echoes = set(first.data.get("others") or ()) if first else set()
     for box in sorted(run.boxes, key=lambda box: _importance(run, box, recorded)):
-        if box.exception_type is None or box.exception_type in _NO_FAILURE:
+        kind = (box.exception_type or "").rpartition(".")[2]
+        if not kind or kind in _NO_FAILURE:
             continue
-        if _stream(box) in echoes:
+        if kind in ECHO_TYPES or _stream(box) in echoes:
             continue  # "connection closed by peer" is no trouble of the network's
         text = as_python_prints_it(box)
         if text in seen:

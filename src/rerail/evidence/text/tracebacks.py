@@ -92,7 +92,9 @@ class TracebackText:
         if self.own_at is None:
             return None
         file, line, function = self.frames[self.own_at]
-        return {"file": file, "line": line, "function": function}
+        code = self.sources[self.own_at]
+        place: dict[str, Any] = {"file": file, "line": line, "function": function}
+        return {**place, "code": code} if code else place
 
     @property
     def raised_at(self) -> str:

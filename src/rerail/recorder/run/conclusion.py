@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from rerail.platform.forked_task import ForkedTask
 from rerail.recorder.kernel.counters import KernelCounters
-from rerail.recorder.run.swallowed import swallowed_death
+from rerail.recorder.run.swallowed import fault_inside, swallowed_death
 from rerail.recorder.run_record import RunRecord
 from rerail.recorder.tree.endings import Ending
 from rerail.records import BlackBox, Outcome, ProcessRecord
@@ -155,8 +155,8 @@ def outcome_of(
             sentence = f"the command ended with exit code 0 {after}, although {swallowed}"
         return Outcome("ok", sentence, exit_code=0, process=role)
     sentence = f"the command ended with exit code {ending.exit_code} {after}"
-    if swallowed is not None:
-        sentence += f"; {swallowed}"
+    if (fault := fault_inside(processes[1:])) is not None:
+        sentence += f"; {fault}"
     return Outcome("exit", sentence, exit_code=ending.exit_code, process=role)
 
 

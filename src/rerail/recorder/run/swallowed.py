@@ -20,10 +20,15 @@ LONG_SECONDS = 10.0  # an uncaught exception after this time was no quick test
 BoxOf = Callable[[ProcessRecord], BlackBox | None]
 
 
+def fault_inside(processes: Sequence[ProcessRecord]) -> str | None:
+    """A process that died of a fault, whether or not the command went on."""
+    died = next((process for process in processes if process.signal in _FAULTS), None)
+    return f"its process {_name(died)} was killed by {died.signal}" if died else None
+
+
 def swallowed_death(processes: Sequence[ProcessRecord], box_of: BoxOf) -> str | None:
-    for process in processes:
-        if process.signal in _FAULTS:
-            return f"its process {_name(process)} was killed by {process.signal}"
+    if (fault := fault_inside(processes)) is not None:
+        return fault
     for process in processes:
         if process.role not in _PROGRAMS or not _has_failed(process):
             continue
