@@ -17,6 +17,7 @@ from rerail.records import Evidence, Observation
 
 DAMPING = 0.5
 LATER_RANK = 0.5
+ONLY_WARNED = 0.3  # of a warning, where something else is known to have ended the run
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,10 @@ def weigh(evidence: Evidence, catalogue: Catalogue) -> dict[str, Case]:
         if not is_of_those and not _is_our_own_doing(observation, evidence):
             by_kind.setdefault(observation.kind, []).append(observation)
     cases: dict[str, Case] = {}
+    warned = ONLY_WARNED if _is_known_to_have_ended_it(by_kind) else 1.0
     for cause in catalogue:
         case = Case(cause)
-        _signatures(case, by_kind.get("line", []), first)
+        _signatures(case, by_kind.get("line", []), first, warned)
         _signs(case, by_kind, first)
         if case.items and (has_failed or _tells_of_an_event(case)):
             cases[cause.id] = case
@@ -132,7 +134,17 @@ def _is_our_own_doing(observation: Observation, evidence: Evidence) -> bool:
     )
 
 
-def _signatures(case: Case, lines: list[Observation], first: Observation | None) -> None:
+def _is_known_to_have_ended_it(by_kind: dict[str, list[Observation]]) -> bool:
+    """A crash on record, or an exception that nothing caught: no warning explains more."""
+    raised = by_kind.get("exception", []) + by_kind.get("traceback", [])
+    return "crash" in by_kind or any(
+        not _was_survived(o) and not o.data.get("is_lone") and o.data.get("type") for o in raised
+    )
+
+
+def _signatures(
+    case: Case, lines: list[Observation], first: Observation | None, warned: float
+) -> None:
     known = {signature.name: signature for signature in case.cause.signatures}
     for line in lines:
         if line.data.get("cause") != case.cause.id:
@@ -141,6 +153,7 @@ def _signatures(case: Case, lines: list[Observation], first: Observation | None)
         if signature is None or (_was_survived(line) and not signature.even_if_resumed):
             continue
         weight = signature.weight * _share(line, first)
+        weight *= warned if line.data.get("is_warning") else 1.0
         case.items.append(Item(signature.name, signature.group or signature.name, weight, line))
 
 

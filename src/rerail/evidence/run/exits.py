@@ -12,12 +12,16 @@ parents' clean-up, or by rerail on a stall).
 
 from __future__ import annotations
 
+import shlex
+
 from rerail.evidence.run.material import RecordedRun
+from rerail.platform.command_line import program_name
 from rerail.records import Observation, Outcome, OutcomeKind, ProcessRecord
 from rerail.wording import process_in_words, seconds_in_words, sentence
 
 # Past this many, the earliest and the signals are kept: 2,000 workers that exit 1 say one thing.
 MOST_DEATHS = 40
+TIMED_OUT = 124  # exit code of coreutils' timeout
 _TIDYING_SIGNALS = {"SIGTERM", "SIGKILL", "SIGHUP", "SIGINT", "SIGPIPE"}
 # A parent that dies takes its children along within this time: torch's workers look for their
 # parent every five seconds, launchers send SIGTERM and wait.
@@ -155,6 +159,9 @@ def read_outside_signals(run: RecordedRun) -> list[Observation]:
                 "t_seconds": event.t_seconds,
             },
         )
+    for process in run.processes:
+        if process.exit_code == TIMED_OUT and _is_timeout(process):
+            found[("SIGTERM", process.pid)] = _ended_by_timeout(process)
     known = {name for name, _ in found}
     main = run.main
     # Nothing inside a training ends itself by these without a crash record: someone sent them.
@@ -172,3 +179,23 @@ def read_outside_signals(run: RecordedRun) -> list[Observation]:
             data={"signal": main.signal, "sender_pid": None, "sender_name": None},
         )
     return list(found.values())
+
+
+def _is_timeout(process: ProcessRecord) -> bool:
+    return bool(process.command) and program_name(process.command[0]) == "timeout"
+
+
+def _ended_by_timeout(process: ProcessRecord) -> Observation:
+    """`timeout 10 python train.py` has a status of its own for a command that it had to end."""
+    typed = shlex.join(process.command[:2])
+    return Observation(
+        kind="outside-signal",
+        text=f"`{typed} …` ended the command: its time was over (exit code {TIMED_OUT}).",
+        source=f"exit:{process.pid}",
+        data={
+            "signal": "SIGTERM",
+            "sender_pid": process.pid,
+            "sender_name": "timeout",
+            "t_seconds": process.ended_t_seconds,
+        },
+    )

@@ -73,7 +73,7 @@ def _progress_facts(run: RecordedRun, observations: Sequence[Observation]) -> di
     seen = box.data if box else {}
     said = printed.data if printed else {}
     facts = {
-        "last_step": said.get("step", seen.get("step")),
+        "last_step": last_step(run, said, seen),
         "optimizer_steps": seen.get("step"),
         "epoch": _whole(said.get("epoch", seen.get("epoch"))),
         "phase": seen.get("phase") or said.get("phase"),
@@ -87,6 +87,23 @@ def _progress_facts(run: RecordedRun, observations: Sequence[Observation]) -> di
     bad = _first(observations, "nonfinite-loss")
     facts["nonfinite_since_step"] = bad.data.get("step") if bad else None
     return facts
+
+
+def last_step(run: RecordedRun, said: dict[str, Any], seen: dict[str, Any]) -> int | None:
+    """What the agent counted, unless the program counts in another way than in optimizer steps.
+
+    It does where gradients are accumulated, where each epoch begins anew, after a resume, and by
+    one where it counts from zero; its own number is then the one that the user knows.
+    """
+    printed, counted = said.get("step"), seen.get("step")
+    if printed is None or not counted:
+        return counted if printed is None else printed
+    box = run.training_box
+    accumulates = box is not None and (box.backward_per_step or 1) > 1.05
+    is_per_epoch = said.get("total") is not None and counted > said["total"]
+    if accumulates or is_per_epoch or printed > counted or counted - printed <= 1:
+        return int(printed)
+    return int(counted)
 
 
 def _is_printed(observation: Observation) -> bool:

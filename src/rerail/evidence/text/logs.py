@@ -51,6 +51,8 @@ MOST_MESSAGE = 1000  # characters of an exception's message that are kept as a f
 SHOWN = 320  # characters of a line that an observation quotes
 _KEPT_OF_SIGNATURE = 3
 _KEPT_EXITS = 24
+# As Python's warnings module prints one: the program went on.
+_WARNING = linear(r"\.py:\d+: (?:\w+\.)*\w*Warning: ")
 _RANK_IN_NAME = linear(r"(?:rank|worker|node|task|proc|gpu|local)[-_.]?(\d+)", re.IGNORECASE)
 
 
@@ -211,6 +213,7 @@ class _Reader:
                 groups=match.groups or None,
                 stream=match.stream or self._who,
                 resumed=resumed,
+                is_warning=_WARNING.search(match.text) is not None or None,
             )
             for fact, group in match.signature.facts.items():
                 if group in match.groups and not resumed:
