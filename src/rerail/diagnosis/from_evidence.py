@@ -47,8 +47,10 @@ def diagnose(
 
 def _facts(evidence: Evidence) -> dict[str, Any]:
     """The evidence's facts, and what earlier runs of the same command did, in a sentence."""
-    history = next((o.text for o in evidence.observations if o.kind == "history"), None)
-    return {**evidence.facts, **({"history": history} if history else {})}
+    history = next((o for o in evidence.observations if o.kind == "history"), None)
+    if history is None:
+        return evidence.facts
+    return {**evidence.facts, "history": history.text, "recorded_runs": history.data["runs"]}
 
 
 def _reasons(items: list[Item]) -> tuple[Observation, ...]:

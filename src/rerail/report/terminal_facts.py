@@ -29,11 +29,11 @@ def what_was_happening(facts: dict[str, Any], outcome: dict[str, Any]) -> list[t
     if progress:
         edge = _after_the_last_step(facts) if outcome.get("kind") != "ok" else ""
         lines.append(("when", ", ".join(progress) + ("." + edge if edge else "")))
-    if facts.get("peak_rss_bytes"):
-        memory = f"peak {bytes_in_words(facts['peak_rss_bytes'])}"
-        if facts.get("memory_limit_bytes"):
-            memory += f" of a limit of {bytes_in_words(facts['memory_limit_bytes'])}"
-        lines.append(("memory", memory))
+    if facts.get("peak_rss_bytes") and facts.get("memory_limit_bytes"):
+        peak, limit = (
+            bytes_in_words(facts[f"{name}_bytes"]) for name in ("peak_rss", "memory_limit")
+        )
+        lines.append(("memory", f"peak {peak} of a limit of {limit}"))
     if facts.get("killed_from_outside") and outcome.get("signal") == "SIGKILL":
         lines.append(
             (
@@ -42,7 +42,7 @@ def what_was_happening(facts: dict[str, Any], outcome: dict[str, Any]) -> list[t
                 " script, a scheduler or a supervisor.",
             )
         )
-    if facts.get("history") and outcome.get("kind") in ("signal", "hang"):
+    if facts.get("recorded_runs", 1) > 1 and outcome.get("kind") in ("signal", "hang"):
         lines.append(("history", str(facts["history"])))
     return lines
 
