@@ -99,6 +99,8 @@ def _crash(diagnosis: Diagnosis, words: dict[str, str]) -> str:
     library, function = facts.get("library"), facts.get("function")
     inside = f", inside {cut(str(function), 60)}()" if function and library else ""
     inside += f" of {library}" if inside else f", inside {library}" if library else ""
+    if "where" not in words and not inside:
+        return f"The process was killed by {signal}{words['at']}"
     return f"{signal}{words['at']}{inside}"
 
 
