@@ -9,13 +9,14 @@ from __future__ import annotations
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rerail.evidence.text.lines import Line
 from rerail.platform.patterns import linear
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+MOST_SHORTAGES = 6  # kept of a log
 _SIZE = r"([\d.]+)\s*([KMGT]?)i?B\b"
 
 
@@ -67,12 +68,15 @@ _PARTS = {
 }
 
 
-def find_shortages(lines: Iterable[Line]) -> list[GpuShortage]:
-    found = []
-    for line in lines:
+def find_shortages(lines: Sequence[Line]) -> list[GpuShortage]:
+    """The last of them, MOST_SHORTAGES at most, in order."""
+    found: list[GpuShortage] = []
+    for line in reversed(lines):
         if "ut of memory" in line.text and (match := _SHORTAGE.search(line.text)):
             found.append(_shortage(line, match.group("backend").lower()))
-    return found
+            if len(found) == MOST_SHORTAGES:
+                break
+    return found[::-1]
 
 
 def _shortage(line: Line, backend: str) -> GpuShortage:
