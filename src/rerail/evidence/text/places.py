@@ -63,32 +63,35 @@ class Text:
     def line_at(self, offset: int) -> Line:
         return self.lines[self._index_at(offset)]
 
-    def places(self, literal: str) -> list[int]:
+    def places(self, literal: str) -> list[tuple[int, Stretch]]:
         """Where the words stand, once for each line or each window of a very long one."""
-        first: list[int] = []
+        first: list[tuple[int, Stretch]] = []
         at = self.lower.find(literal)
         while at >= 0 and len(first) <= MOST_PLACES:
-            first.append(at)
-            at = self.lower.find(literal, min(self.window(at).end, self._next_line(at)))
+            line = self._index_at(at)
+            window = self._window(at, line)
+            first.append((at, window))
+            at = self.lower.find(literal, min(window.end, self._starts[line + 1]))
         if len(first) <= MOST_PLACES:
             return first
-        first = first[: MOST_PLACES // 2]
-        last: list[int] = []
+        del first[MOST_PLACES // 2 :]
+        last: list[tuple[int, Stretch]] = []
         end = len(self.lower)
-        while (
-            len(last) < MOST_PLACES // 2 and (at := self.lower.rfind(literal, 0, end)) > first[-1]
-        ):
-            last.append(at)
-            end = max(self._starts[self._index_at(at)], at - _BEFORE_CHARS)
+        while len(last) < MOST_PLACES // 2:
+            at = self.lower.rfind(literal, 0, end)
+            if at <= first[-1][0]:
+                break
+            line = self._index_at(at)
+            last.append((at, self._window(at, line)))
+            end = max(self._starts[line], at - _BEFORE_CHARS)
         return first + last[::-1]
 
-    def window(self, offset: int) -> Stretch:
+    def _window(self, offset: int, line: int) -> Stretch:
         """From the line before to two lines after the offset; less where lines are very long."""
-        at = self._index_at(offset)
-        start, end = self._starts[max(0, at - 1)], self._starts[min(len(self.lines), at + 3)]
+        start, end = self._starts[max(0, line - 1)], self._starts[min(len(self.lines), line + 3)]
         return Stretch(max(start, offset - _BEFORE_CHARS), min(end, offset + _AFTER_CHARS))
 
-    def wrapped(self, literal: str) -> Iterator[Stretch]:
+    def wrapped(self, literal: str) -> Iterator[tuple[int, Stretch]]:
         """Whole lines around the words where line breaks stand between them."""
         flat, starts, starts_in_flat = self._flat
         at = flat.find(literal)
@@ -96,7 +99,7 @@ class Text:
             offset = starts[bisect.bisect_right(starts_in_flat, at) - 1]
             start = self._starts[self._index_at(max(0, offset - _BEFORE_CHARS))]
             end = self._next_line(offset + _AFTER_CHARS)
-            yield Stretch(start, end)
+            yield offset, Stretch(start, end)
             after = bisect.bisect_left(starts, end)
             at = flat.find(literal, starts_in_flat[after]) if after < len(starts) else -1
 
@@ -152,9 +155,9 @@ def find_places(signatures: Sequence[Signature], text: Text) -> dict[int, Places
 def _places(signature: Signature, text: Text) -> Places | None:
     literals = [literal for literal in signature.literals if text.may_contain(literal)]
     if by_word := [places for word in literals if (places := text.places(word))]:
-        return Places([[(at, text.window(at)) for at in places] for places in by_word], False)
-    if by_word_wrapped := [found for word in literals if (found := list(text.wrapped(word)))]:
-        return Places([[(one.start, one) for one in found] for found in by_word_wrapped], True)
+        return Places(by_word, False)
+    if by_word := [places for word in literals if (places := list(text.wrapped(word)))]:
+        return Places(by_word, True)
     return None
 
 

@@ -161,7 +161,7 @@ class _Reader:
         found = current.found
         if not found.type and not found.frames:
             return
-        if caught := _CAUGHT.match(found.message):
+        if found.message.startswith("Caught") and (caught := _CAUGHT.match(found.message)):
             found.worker = f"DataLoader worker {caught.group('at')}"
         self._found.append(found)
 
@@ -205,9 +205,9 @@ class _Reader:
         if current is None or current.found.type:
             self._close(stream)
             current = self._open[stream] = _Open(line, has_header=False)
-        at = frame.groupdict().get("line")
-        function = (frame.group("function") or "").strip()
-        current.found.add_frame(frame.group("file"), int(at) if at else 0, function)
+        file, *at, function = frame.groups()  # IPython's frames have no line
+        number = int(at[0]) if at and at[0] else 0
+        current.found.add_frame(file, number, (function or "").strip())
         current.found.last_line = line.number
         current.found.source_lines.append(line.number)
         current.source_lines = min(current.source_lines, 0)
@@ -216,8 +216,10 @@ class _Reader:
         """Between the frames and the exception: source lines, carets, blank lines."""
         text = line.text
         if not text or text[0] in " \t" or text.startswith(("--->", "---->", "[Previous line")):
-            lone = _EXCEPTION.match(text.strip()) if text.strip() else None
-            if lone and lone.group("message") and len(text) - len(text.lstrip()) < 3:
+            stripped = text.strip()
+            is_indented_little = len(text) - len(text.lstrip()) < 3
+            lone = _EXCEPTION.match(stripped) if stripped and is_indented_little else None
+            if lone and lone.group("message"):
                 self._exception(line, current, lone)
                 return
             current.source_lines += 1
@@ -242,9 +244,10 @@ class _Reader:
             self._close(stream)
 
     def _exception(self, line: Line, current: _Open, found: re.Match[str]) -> None:
-        current.found.full_type = found.group("type")
-        current.found.type = found.group("type").rpartition(".")[2]
-        current.found.message = (found.group("message") or "").strip()
+        full_type, message = found.groups()
+        current.found.full_type = full_type
+        current.found.type = full_type.rpartition(".")[2]
+        current.found.message = (message or "").strip()
         current.found.last_line = line.number
         current.found.message_lines.append(line.number)
         current.found.stamp = line.stamp or current.found.stamp
@@ -252,7 +255,7 @@ class _Reader:
     def _message(self, line: Line, stream: str, current: _Open) -> None:
         """Lines after the exception line belong to its message until something else begins."""
         text = line.text
-        if _CHAIN.search(text):
+        if "exception" in text and _CHAIN.search(text):
             current.found.is_chained = True
             self._close(stream)
             return
@@ -278,7 +281,7 @@ class _Reader:
             return
         if not any(word in text for word in _TELLING_WORDS):
             return
-        if _CHAIN.search(text):
+        if "exception" in text and _CHAIN.search(text):
             if self._found and self._found[-1].stream == line.stream:
                 self._found[-1].is_chained = True
             return
