@@ -1,10 +1,10 @@
 """Where in a text is a signature of the catalogue worth a try?
 
 In: clean lines and signatures. Out: for each signature, the stretches of the text around the words
-that it requires. Promises bounded work, whatever stands in the text: of one word at most
-MOST_PLACES lines are tried, and of all signatures together as much as BUDGET_CHARS pays for. A text
-that asks for more gives each signature an equal share, from which it tries its first and its last
-stretches.
+that it requires. Promises bounded work, whatever stands in the text: a text in which more than
+MANY_WORDS of the required words may occur is searched in part, its start and its end; of one word
+at most MOST_PLACES lines are tried, and of all signatures together as much as BUDGET_CHARS pays
+for. Where more is asked for, each signature has an equal share, for its first and last stretches.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from rerail.catalogue import Signature
 from rerail.evidence.text.lines import Line
 
 MOST_PLACES = 160  # lines with one word that are tried: the first half, and the last
+MANY_WORDS = 500  # that may occur in a text; with more, less of the text is searched for each
 BUDGET_CHARS = 6 << 20  # characters tried in one text, all signatures together
 TRY_CHARS = 500  # what a try costs beside its characters, in characters
 WRAPPED_CHARS = 256 << 10  # up to this size, messages cut by line breaks are looked for too
@@ -63,28 +64,37 @@ class Text:
     def line_at(self, offset: int) -> Line:
         return self.lines[self._index_at(offset)]
 
-    def places(self, literal: str) -> list[tuple[int, Stretch]]:
-        """Where the words stand, once for each line or each window of a very long one."""
-        first: list[tuple[int, Stretch]] = []
-        at = self.lower.find(literal)
-        while at >= 0 and len(first) <= MOST_PLACES:
-            line = self._index_at(at)
-            window = self._window(at, line)
-            first.append((at, window))
-            at = self.lower.find(literal, min(window.end, self._starts[line + 1]))
-        if len(first) <= MOST_PLACES:
+    def places(self, literal: str, searched: int) -> list[tuple[int, Stretch]]:
+        """Where the words stand, once for each line or each window of a very long one.
+
+        `searched`: how many characters may be searched, a quarter at the start, the others at the
+        end of the text.
+        """
+        is_whole = searched >= len(self.lower)
+        head = len(self.lower) if is_whole else searched // 4
+        first = list(itertools.islice(self._forward(literal, head), MOST_PLACES + 1))
+        if is_whole and len(first) <= MOST_PLACES:
             return first
         del first[MOST_PLACES // 2 :]
-        last: list[tuple[int, Stretch]] = []
-        end = len(self.lower)
-        while len(last) < MOST_PLACES // 2:
-            at = self.lower.rfind(literal, 0, end)
-            if at <= first[-1][0]:
-                break
+        after = first[-1][0] + 1 if first else 0
+        last = self._backward(literal, max(after, len(self.lower) - (searched - head)))
+        return first + list(itertools.islice(last, MOST_PLACES // 2))[::-1]
+
+    def _forward(self, literal: str, end: int) -> Iterator[tuple[int, Stretch]]:
+        at = self.lower.find(literal, 0, end)
+        while at >= 0:
             line = self._index_at(at)
-            last.append((at, self._window(at, line)))
+            window = self._window(at, line)
+            yield at, window
+            at = self.lower.find(literal, min(window.end, self._starts[line + 1]), end)
+
+    def _backward(self, literal: str, start: int) -> Iterator[tuple[int, Stretch]]:
+        at = self.lower.rfind(literal, start)
+        while at >= 0:
+            line = self._index_at(at)
+            yield at, self._window(at, line)
             end = max(self._starts[line], at - _BEFORE_CHARS)
-        return first + last[::-1]
+            at = self.lower.rfind(literal, start, end)
 
     def _window(self, offset: int, line: int) -> Stretch:
         """From the line before to two lines after the offset; less where lines are very long."""
@@ -144,7 +154,19 @@ class Places(NamedTuple):
 
 def find_places(signatures: Sequence[Signature], text: Text) -> dict[int, Places]:
     """By the `id` of each signature that is worth a try at all: where."""
-    found = {id(one): places for one in signatures if (places := _places(one, text))}
+    words = {
+        id(one): present
+        for one in signatures
+        if (present := [literal for literal in one.literals if text.may_contain(literal)])
+    }
+    searched = len(text.text)
+    if (count := sum(map(len, words.values()))) > MANY_WORDS:
+        searched = max(WRAPPED_CHARS, searched * MANY_WORDS // count)
+    found = {
+        key: places
+        for key, present in words.items()
+        if (places := _places(present, text, searched))
+    }
     costs = {key: sum(s.cost for s in places.stretches()) for key, places in found.items()}
     if sum(costs.values()) <= BUDGET_CHARS:
         return found
@@ -152,11 +174,10 @@ def find_places(signatures: Sequence[Signature], text: Text) -> dict[int, Places
     return {key: places.within(share) for key, places in found.items()}
 
 
-def _places(signature: Signature, text: Text) -> Places | None:
-    literals = [literal for literal in signature.literals if text.may_contain(literal)]
-    if by_word := [places for word in literals if (places := text.places(word))]:
+def _places(words: Sequence[str], text: Text, searched: int) -> Places | None:
+    if by_word := [places for word in words if (places := text.places(word, searched))]:
         return Places(by_word, False)
-    if by_word := [places for word in literals if (places := list(text.wrapped(word)))]:
+    if by_word := [places for word in words if (places := list(text.wrapped(word)))]:
         return Places(by_word, True)
     return None
 
