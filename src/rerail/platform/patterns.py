@@ -110,11 +110,10 @@ class LinearSet:
     make it too large to be fast. What is named may match therefore, and nothing else can.
     """
 
-    __slots__ = ("_compiled", "_flags", "_patterns")
+    __slots__ = ("_compiled", "_patterns")
 
-    def __init__(self, patterns: Sequence[str], flags: int = 0) -> None:
+    def __init__(self, patterns: Sequence[LinearPattern]) -> None:
         self._patterns = patterns
-        self._flags = flags
         self._compiled: Any = None
 
     def possible(self, text: str) -> Sequence[int]:
@@ -132,7 +131,7 @@ class LinearSet:
             return False
         whole = re2.Set.SearchSet(_options())
         for pattern in self._patterns:
-            whole.Add(_with_flags(_COUNTED.sub("]*", pattern), self._flags))
+            whole.Add(_with_flags(_COUNTED.sub("]*", pattern.pattern), pattern.flags))
         whole.Compile()
         return whole
 

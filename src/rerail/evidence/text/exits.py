@@ -152,10 +152,9 @@ _AT_START = {
 }
 _POSSIBLE = LinearSet(
     [
-        f"^(?:{form.pattern})" if at in _AT_START else form.pattern
+        linear(f"^(?:{form.pattern})", form.flags) if at in _AT_START else form
         for at, (_, form) in enumerate(_FORMS)
-    ],
-    re.IGNORECASE,
+    ]
 )
 _WORTH = (
     *("signal", "kill", "terminat", "segm", "segf", "abort", "bus error", "illegal", "floating"),

@@ -126,6 +126,7 @@ _BARE_NUMBER = linear(r"\bmem(?:ory)?: ?\d{3,5}\b\s*(?P<unit>[kmg]?)", re.IGNORE
 _DIGITS = linear(r"[-+]?\d[\d,.]*")
 _MOST_SERIES = 400
 _MOST_MEMORY_LINES = 2000
+_MOST_FIGURES = 12  # of one line
 
 
 def find_printed_growth(lines: Sequence[Line]) -> list[PrintedGrowth]:
@@ -133,7 +134,8 @@ def find_printed_growth(lines: Sequence[Line]) -> list[PrintedGrowth]:
     for line in _about_memory(lines):
         if len(series) > _MOST_SERIES:
             break
-        for match in _QUANTITY.finditer(line.text):
+        before, done = "", 0  # the line up to the figure, its numbers made alike
+        for match in itertools.islice(_QUANTITY.finditer(line.text), _MOST_FIGURES):
             label, number, unit, letter = match.groups()
             unit = (unit or letter or "").lower()
             if _STILL.search(label) or not (unit or _ABOUT_MEMORY.search(label)):
@@ -141,8 +143,9 @@ def find_printed_growth(lines: Sequence[Line]) -> list[PrintedGrowth]:
             value = float(number.replace(",", ""))
             if unit not in ("", "%", "bytes"):
                 value *= _UNITS[unit[0]]
-            template = _DIGITS.sub("0", line.text[: match.start(2)])[-80:]
-            series[template].append((line, -value if _FALLING.search(label) else value))
+            before += _DIGITS.sub("0", line.text[done : match.start(2)])
+            done = match.start(2)
+            series[before[-80:]].append((line, -value if _FALLING.search(label) else value))
     return [growth for points in series.values() if (growth := _growth(points))]
 
 

@@ -86,30 +86,29 @@ def find_native_stacks(lines: Sequence[Line]) -> list[NativeStack]:
         text = line.text
         if "atal " in text and (match := _FATAL.search(text)):
             fatal = (match.group("fatal") or match.group("windows")).strip()
-        if tool := _dump_begins(text):
-            current = NativeStack(line, tool, fatal=fatal)
-            found.append(current)
-            quiet = 0
-            continue
-        frame = _frame(text, current)
-        if frame is None:
-            if current and "from " in text and (extra := _FROM.match(text)) and current.frames:
+        dump_of = _dump_begins(text)
+        frame = None if dump_of else _frame(text, current)
+        tool = dump_of or (frame.tool if frame else None)
+        if tool is None:
+            if current and current.frames and "from " in text and (extra := _FROM.match(text)):
                 current.frames[-1] = (extra.group("library"), current.frames[-1][1])
                 continue
             quiet += 1
             if quiet > 3:
                 current = None
             continue
-        if current is None or (current.tool != frame.tool and current.frames):
-            if len(found) > MOST_STACKS and len(told := _telling(found)) >= MOST_STACKS:
-                return told[:MOST_STACKS]
-            current = NativeStack(line, frame.tool, fatal=fatal)
-            found.append(current)
-        if len(current.frames) < MOST_FRAMES:
-            current.frames.append((frame.library, frame.function))
-        current.deepest = max(current.deepest, frame.number)
         quiet = 0
-    return _telling(found)[:MOST_STACKS]
+        if dump_of or current is None or (current.tool != tool and current.frames):
+            found = _telling(found)
+            if len(found) == MOST_STACKS:
+                break
+            current = NativeStack(line, tool, fatal=fatal)
+            found.append(current)
+        if frame:
+            if len(current.frames) < MOST_FRAMES:
+                current.frames.append((frame.library, frame.function))
+            current.deepest = max(current.deepest, frame.number)
+    return _telling(found)
 
 
 def _telling(stacks: Sequence[NativeStack]) -> list[NativeStack]:

@@ -29,6 +29,7 @@ BEFORE_BYTES = 4 << 10  # kept before a hit: the frames that led to it
 AFTER_BYTES = 12 << 10  # kept after a hit: the rest of its traceback
 KEPT_BYTES = 8 << 20  # all stretches together
 CHATTER = 20  # hits after which a word counts as chatter
+MOST_HITS = 10_000  # of all words together: a log with more repeats the catalogue itself
 COMPILED_AFTER = 8000  # hits of chatter that take as long as making the automaton without it
 FULL_HITS = 3  # of a word; around the later ones less is kept
 LATER_BYTES = 1 << 10
@@ -121,6 +122,7 @@ class _WordFinder:
         self._words = {word.encode() for word in words}
         self._seen: Counter[bytes] = Counter()
         self._passed_over = 0
+        self._left = MOST_HITS
         self._compile()
 
     def _compile(self) -> None:
@@ -132,7 +134,7 @@ class _WordFinder:
         """(start, end, whether it is one of the first of its word)."""
         found: list[tuple[int, int, bool]] = []
         at = 0
-        while self._pattern is not None and (match := self._pattern.search(block, at)):
+        while self._left and self._pattern and (match := self._pattern.search(block, at)):
             start, end = match.span()
             word = self._first_telling(block, start, _as_word(block[start:end]))
             if word is None:
@@ -141,6 +143,7 @@ class _WordFinder:
                 continue
             at = end = start + len(word)
             self._seen[word] += 1
+            self._left -= 1
             found.append((start, end, self._seen[word] <= FULL_HITS))
         return found
 
