@@ -77,7 +77,8 @@ class Text:
             return first
         del first[MOST_PLACES // 2 :]
         after = first[-1][0] + 1 if first else 0
-        last = self._backward(literal, max(after, len(self.lower) - (searched - head)))
+        tail = 0 if is_whole else len(self.lower) - (searched - head)
+        last = self._backward(literal, max(after, tail))
         return first + list(itertools.islice(last, MOST_PLACES // 2))[::-1]
 
     def _forward(self, literal: str, end: int) -> Iterator[tuple[int, Stretch]]:
