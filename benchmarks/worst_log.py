@@ -33,8 +33,8 @@ SIZE = 1 << 20
 LINE = 2000
 
 
-def candidates() -> Iterator[tuple[str, str]]:
-    """Name and text of every unpleasant log."""
+def made() -> Iterator[tuple[str, str]]:
+    """Name and text of unpleasant logs, each made for one of the readers."""
     words = search_words(load_catalogue())
     yield "every word on every line", _filled(" ".join(words)[:LINE])
     yield "one word a line", "\n".join(words * (SIZE // len("\n".join(words)) + 1))[:SIZE]
@@ -54,11 +54,69 @@ def candidates() -> Iterator[tuple[str, str]]:
     yield "exit lines", "Killed: signal 9 exit code 1 terminated with rc torch\n" * (SIZE // 52)
     yield "memory lines", _lines(f"rss memory used: {n} MB free {n} kB" for n in range(30000))
     yield "progress", _lines(f"step {n} loss {n}.5 epoch {n} it i batch {n}" for n in range(30000))
+    yield "words cut by line breaks", _repeated(" ".join(words).replace(" ", "\n") + "\n")
+    parts = sorted({part for word in words for part in re.findall(r"[a-z_]+", word)})
+    chooser = random.Random(1)
+    yield "parts of words", _lines(" ".join(chooser.choices(parts, k=12)) for _ in range(20000))
+    ending = "exit exited code status signal process worker killed by died crashed : 9 SIGKILL"
+    yield "words of endings", _shuffled(ending, chooser)
+    yield (
+        "words of progress",
+        _shuffled("step 5 iter i 1% epoch loss nan / [ max_ grad norm", chooser),
+    )
+    yield (
+        "words of tracebacks",
+        _shuffled(
+            'File "x.py", line 7, in f Error: raise (most recent call last) Exception', chooser
+        ),
+    )
+    yield "memory figures", _lines("mem " + " rss 1 MB" * 40 for _ in range(3000))
+    yield (
+        "memory labels",
+        _lines(" ".join(f"mem{n % 7} {n}" for n in range(60)) for _ in range(4000)),
+    )
+    yield (
+        "prefixes",
+        _lines(f"[12:00:0{n % 9}] [rank{n % 9}]: (pid={n}) x | " * 2 for n in range(30000)),
+    )
+    yield "open prefixes", _filled("[PG" * 600)
+    yield "stamps", _lines(f"2026-11-15 21:00:00,{n:06} ValueError: {n}" for n in range(30000))
+    yield "lost progress", "Killed\n" * 38000 + "step 1 loss nan\n" * 2000
+    yield "steps again", _lines(f"Killed\nstep 1 loss {n % 2}" for n in range(20000))
+    yield "kernel lines", _lines(f"x[1]: segfault at 0 ip 1 sp {n:x} error 4" for n in range(25000))
+    yield "Xid", _lines(f"NVRM: Xid (PCI:{n}): oom limit 79, out of memory" for n in range(25000))
+    yield "thread dumps", 'Thread 0x7f (most recent call first):\n  File "x", line 1 in f\n' * 16000
+    yield (
+        "collectives",
+        _lines(
+            f"[Rank {n % 9}] WorkNCCL(SeqNum={n // 9}, OpType=A{n % 2}, NumelIn=1"
+            for n in range(16000)
+        ),
+    )
+    yield "lone exceptions", _lines(f"a.b.RuntimeError: CUDA error {n}" for n in range(25000))
+    yield (
+        "chains",
+        _lines(
+            "ValueError: x\n\nDuring handling of the above exception, another exception occurred\n"
+            for _ in range(12000)
+        ),
+    )
+    yield "finishes", _lines(f"training finished, not done: epoch {n} of 9" for n in range(25000))
+    yield "letters beyond ASCII", _filled("ошибка памяти İ 步骤 CUDA out of memory " * 40)
     yield "native frames", _lines(f"#{n} 0x7f in f (x) from /lib/libc.so.6" for n in range(25000))
+
+
+def attacks_on_signatures() -> Iterator[tuple[str, str]]:
+    """Logs of one line again and again that nearly matches a pattern of the catalogue."""
     for cause in load_catalogue():
         for signature in cause.signatures:
             for attack in _two(attacks(spaced(signature.pattern), LINE)):
                 yield f"{cause.id} {signature.name}", _filled(attack)
+
+
+def candidates() -> Iterator[tuple[str, str]]:
+    yield from made()
+    yield from attacks_on_signatures()
 
 
 def _two(texts: Iterator[str]) -> list[str]:
@@ -69,6 +127,14 @@ def _two(texts: Iterator[str]) -> list[str]:
 def _filled(line: str) -> str:
     line = line.strip("\n") + "\n"
     return line * (SIZE // len(line))
+
+
+def _repeated(text: str) -> str:
+    return (text * (SIZE // len(text) + 1))[:SIZE]
+
+
+def _shuffled(words: str, chooser: random.Random) -> str:
+    return _lines(" ".join(chooser.choices(words.split(), k=24)) for _ in range(12000))
 
 
 def _lines(lines: Iterator[str]) -> str:
@@ -87,9 +153,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     random.seed(arguments.seed)
-    everything = list(candidates())
-    fixed, drawn = everything[:15], everything[15:]
-    chosen = fixed + random.sample(drawn, min(len(drawn), arguments.candidates))
+    drawn = list(attacks_on_signatures())
+    chosen = [*made(), *random.sample(drawn, min(len(drawn), arguments.candidates))]
     with tempfile.TemporaryDirectory() as folder:
         ordinary, unpleasant = Path(folder) / "ordinary.log", Path(folder) / "unpleasant.log"
         write_log(ordinary, SIZE)

@@ -23,7 +23,7 @@ import rerail
 from adversarial import attacks
 from rerail.catalogue import load_catalogue
 from rerail.catalogue.literals import spaced
-from rerail.platform.patterns import LinearPattern, ShortPattern, linear, short
+from rerail.platform.patterns import LinearPattern, LinearSet, ShortPattern, linear, short
 
 PACKAGE = Path(rerail.__file__).parent
 LENGTH = 20_000
@@ -144,6 +144,22 @@ def test_a_linear_pattern_speaks_as_pythons_do() -> None:
     assert [one.start() for one in pattern.finditer(text)] == [0, 9]
     assert pattern.sub("X", text) == "X é X"
     assert pattern.fullmatch("lr") is None and pattern.match(" lr=1") is None
+
+
+def test_a_set_names_every_pattern_that_matches() -> None:
+    patterns = [linear("^b"), linear("A", re.IGNORECASE), linear("a[^b]{0,3}c"), linear("é")]
+    for text in ("ab", "bxA", "axxxc", "é \udc80", ""):
+        possible = LinearSet(patterns).possible(text)
+        assert {at for at, one in enumerate(patterns) if one.search(text)} <= set(possible)
+        assert list(possible) == sorted(possible)
+
+
+def test_a_set_names_only_what_can_match() -> None:
+    pytest.importorskip("re2")
+    several = LinearSet([linear("a"), linear("b"), linear("a[^b]{0,3}c")])
+    assert several.possible("xa") == [0]
+    assert several.possible("axxxxxxxc") == [0, 2]  # any number counts
+    assert several.possible("x") == []
 
 
 def test_a_short_pattern_sees_the_beginning_only() -> None:

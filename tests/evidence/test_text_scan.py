@@ -102,3 +102,27 @@ def test_what_is_kept_stands_where_it_stood(seed: int, count: int) -> None:
     assert all(text.strip("\ufffd") in originals[number] for number, text in kept)
     last = max(number for number, text in originals.items() if text)
     assert kept[0][0] == 1 and kept[-1][0] >= last
+
+
+@given(st.lists(st.sampled_from(["ab", "abc", "bca", "c a", " ", "x", "AB", "c\na"]), max_size=60))
+def test_chatter_is_passed_over_and_hides_no_other_word(pieces: list[str]) -> None:
+    """As a search that is made anew, without the word, as soon as one is chatter."""
+    block = "".join(pieces).encode()
+    words = ["ab", "abc", "bca", "c a"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scan, "CHATTER", 3)
+        patch.setattr(scan, "COMPILED_AFTER", 4)
+        found = [(start, end) for start, end, _ in scan._WordFinder(words).hits(block)]
+    expected = []
+    seen = dict.fromkeys(words, 0)
+    at = 0
+    text = block.decode().lower().replace("\n", " ")
+    while at < len(text):
+        here = [word for word in words if seen[word] < 3 and text.startswith(word, at)]
+        if not here:
+            at += 1
+            continue
+        seen[here[0]] += 1
+        expected.append((at, at + len(here[0])))
+        at += len(here[0])
+    assert found == expected

@@ -14,7 +14,7 @@ lines in a log were enough to make one pattern of the catalogue run for longer t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 _FLAGS = {re.IGNORECASE: "i", re.MULTILINE: "m", re.DOTALL: "s"}
@@ -103,6 +103,42 @@ class ShortPattern:
         return len(text) <= self.most
 
 
+class LinearSet:
+    """Which of many patterns may match a text? One pass tells, where each alone would take its own.
+
+    A counted repetition (`[^\\n]{0,30}`) counts as any number: many such in one automaton would
+    make it too large to be fast. What is named may match therefore, and nothing else can.
+    """
+
+    __slots__ = ("_compiled", "_patterns")
+
+    def __init__(self, patterns: Sequence[LinearPattern]) -> None:
+        self._patterns = patterns
+        self._compiled: Any = None
+
+    def possible(self, text: str) -> Sequence[int]:
+        """The positions of the patterns that may match somewhere in the text, in order."""
+        if self._compiled is None:
+            self._compiled = self._compile()
+        if not self._compiled:
+            return range(len(self._patterns))
+        return sorted(self._compiled.Match(without_surrogates(text)) or ())
+
+    def _compile(self) -> Any:
+        try:
+            import re2
+        except ImportError:  # any may match
+            return False
+        whole = re2.Set.SearchSet(re2_options())
+        for pattern in self._patterns:
+            whole.Add(_with_flags(_COUNTED.sub("]*", pattern.pattern), pattern.flags))
+        whole.Compile()
+        return whole
+
+
+_COUNTED = re.compile(r"\]\{0,\d+\}")
+
+
 def linear(pattern: str, flags: int = 0) -> LinearPattern:
     return LinearPattern(pattern, flags)
 
@@ -134,9 +170,13 @@ def re2_options(*, memory_bytes: int = _MEMORY_BYTES, for_bytes: bool = False) -
     return options
 
 
-def _by_re2(pattern: str, flags: int) -> re.Pattern[str]:
+def _with_flags(pattern: str, flags: int) -> str:
     letters = "".join(letter for flag, letter in _FLAGS.items() if flags & flag)
-    text = f"(?{letters}){pattern}" if letters else pattern
+    return f"(?{letters}){pattern}" if letters else pattern
+
+
+def _by_re2(pattern: str, flags: int) -> re.Pattern[str]:
+    text = _with_flags(pattern, flags)
     try:
         import re2
     except ImportError:  # no build of RE2 here: the same answers, without the promise of time

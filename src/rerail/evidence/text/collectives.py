@@ -14,7 +14,7 @@ from rerail.evidence.text.lines import Line
 from rerail.platform.patterns import linear
 
 _WORK = linear(
-    r"\[(?:PG[^\]]*?)?Rank (?P<rank>\d+)\].{0,80}WorkNCCL\(SeqNum=(?P<number>\d+), "
+    r"\[(?:PG[^\]]*?)?Rank (?P<rank>\d+)\].{0,80}WorkNCCL\(SeqNum=(?P<number>\d{1,18}), "
     r"OpType=(?P<operation>\w+)(?:, NumelIn=(?P<elements>\d+))?"
 )
 

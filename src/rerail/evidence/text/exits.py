@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rerail.evidence.text.lines import Line
-from rerail.platform.patterns import LinearPattern, linear
+from rerail.platform.patterns import LinearPattern, LinearSet, linear
 
 SIGNALS = {
     1: "SIGHUP",
@@ -146,6 +146,16 @@ _FORMS = [
         rf"[^.\n]{{0,20}} (?:by|with|of|due to) (?:signal )?(?P<sig>{_SIG})\b",
     ),
 ]
+# A shell speaks of a signal in words at the beginning of a line only.
+_AT_START = {
+    at for at, (by, form) in enumerate(_FORMS) if by == "shell" and "(?P<word>" in form.pattern
+}
+_POSSIBLE = LinearSet(
+    [
+        linear(f"^(?:{form.pattern})", form.flags) if at in _AT_START else form
+        for at, (_, form) in enumerate(_FORMS)
+    ]
+)
 _WORTH = (
     *("signal", "kill", "terminat", "segm", "segf", "abort", "bus error", "illegal", "floating"),
     *("hangup", "interrupt", "trap", "exit", "rc", "status", "died", "fatal", "exc_", "sig"),
@@ -176,22 +186,19 @@ def find_exits(lines: Iterable[Line]) -> list[ExitLine]:
 
 def read_exit(line: Line) -> ExitLine | None:
     """What the line says of an ending, or None."""
-    for by, pattern in _FORMS:
-        found = pattern.search(line.text) if by != "shell" else _shell(pattern, line.text)
+    for at in _POSSIBLE.possible(line.text):
+        by, pattern = _FORMS[at]
+        found = pattern.match(line.text) if at in _AT_START else pattern.search(line.text)
         if not found:
             continue
         groups = found.groupdict()
         signal, code = _meaning(groups)
         if signal is None and code is None:
             continue
-        rank = _RANK.search(line.text)
+        rank = _RANK.search(line.text) if "rank" in line.text.lower() else None
         number = int(rank.group(1)) if rank else _stream_rank(line.stream)
         return ExitLine(line, by, signal, code, number, bool(groups.get("core")))
     return None
-
-
-def _shell(pattern: LinearPattern, text: str) -> re.Match[str] | None:
-    return pattern.match(text) if "word" in pattern.groupindex else pattern.search(text)
 
 
 def _stream_rank(stream: str) -> int | None:

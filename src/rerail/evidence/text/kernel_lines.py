@@ -5,6 +5,7 @@ In: clean lines. Out: `KernelLine`s: what happened, and the fields that the line
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ _TRAP = linear(
 _ABOVE_STACK_POINTER = 1 << 12
 _BELOW_STACK_POINTER = 1 << 16
 _NEAR_NULL = 1 << 16
+MOST_LINES = 20  # kept of a log
 _XID = linear(r"NVRM: Xid \((?P<device>[^)]*)\): (?P<xid>\d{1,18})(?:, (?P<rest>.*))?")
 
 
@@ -51,11 +53,9 @@ class KernelLine:
 
 
 def find_kernel_lines(lines: Iterable[Line]) -> list[KernelLine]:
-    found = []
-    for line in lines:
-        if one := read_kernel_line(line):
-            found.append(one)
-    return found
+    """The last of them, MOST_LINES at most, in order."""
+    read = filter(None, map(read_kernel_line, reversed(list(lines))))
+    return list(itertools.islice(read, MOST_LINES))[::-1]
 
 
 def read_kernel_line(line: Line) -> KernelLine | None:
@@ -79,7 +79,7 @@ def read_kernel_line(line: Line) -> KernelLine | None:
         if rss_kib := fields.pop("rss_kib", None):
             fields["rss_bytes"] = int(rss_kib) * 1024
         return KernelLine(line, "oom-kill", fields)
-    if match := _search(_OOM_OTHER, text, "oom", "limit"):
+    if match := _search(_OOM_OTHER, text, "oom") or _search(_OOM_OTHER, text, "limit"):
         fields = _kept(match)
         if fields.get("constraint"):
             fields["scope"] = "cgroup" if "MEMCG" in fields["constraint"] else "machine"
@@ -89,8 +89,8 @@ def read_kernel_line(line: Line) -> KernelLine | None:
     return None
 
 
-def _search(pattern: LinearPattern, text: str, *words: str) -> re.Match[str] | None:
-    return pattern.search(text) if any(word in text for word in words) else None
+def _search(pattern: LinearPattern, text: str, word: str) -> re.Match[str] | None:
+    return pattern.search(text) if word in text else None
 
 
 def _kept(match: re.Match[str]) -> dict[str, Any]:

@@ -301,7 +301,7 @@ class _Reader:
             )
 
     def native(self, lines: Sequence[Line]) -> None:
-        for found in find_kernel_lines(lines)[-20:]:
+        for found in find_kernel_lines(lines):
             self._add(
                 "kernel-line",
                 found.line.text.strip(),
@@ -311,7 +311,7 @@ class _Reader:
             )
             if library := found.fields.get("library"):
                 self.found.facts.setdefault("library", library)
-        for stack in find_native_stacks(lines)[:20]:
+        for stack in find_native_stacks(lines):
             resumed = self._resumption.after(stack.first.number, is_fatal=True)
             kind = "faulthandler" if stack.tool in ("faulthandler", "py-spy") else "native-stack"
             shown = (
@@ -333,7 +333,7 @@ class _Reader:
                 self.found.facts.setdefault("library", stack.library)
 
     def memory(self, lines: Sequence[Line]) -> None:
-        for shortage in find_shortages(lines)[-6:]:
+        for shortage in find_shortages(lines):
             self._add(
                 "gpu-memory",
                 shortage.line.text.strip(),

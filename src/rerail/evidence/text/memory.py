@@ -9,13 +9,14 @@ from __future__ import annotations
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rerail.evidence.text.lines import Line
 from rerail.platform.patterns import linear
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+MOST_SHORTAGES = 6  # kept of a log
 _SIZE = r"([\d.]+)\s*([KMGT]?)i?B\b"
 
 
@@ -67,12 +68,15 @@ _PARTS = {
 }
 
 
-def find_shortages(lines: Iterable[Line]) -> list[GpuShortage]:
-    found = []
-    for line in lines:
+def find_shortages(lines: Sequence[Line]) -> list[GpuShortage]:
+    """The last of them, MOST_SHORTAGES at most, in order."""
+    found: list[GpuShortage] = []
+    for line in reversed(lines):
         if "ut of memory" in line.text and (match := _SHORTAGE.search(line.text)):
             found.append(_shortage(line, match.group("backend").lower()))
-    return found
+            if len(found) == MOST_SHORTAGES:
+                break
+    return found[::-1]
 
 
 def _shortage(line: Line, backend: str) -> GpuShortage:
@@ -122,6 +126,7 @@ _BARE_NUMBER = linear(r"\bmem(?:ory)?: ?\d{3,5}\b\s*(?P<unit>[kmg]?)", re.IGNORE
 _DIGITS = linear(r"[-+]?\d[\d,.]*")
 _MOST_SERIES = 400
 _MOST_MEMORY_LINES = 2000
+_MOST_FIGURES = 12  # of one line
 
 
 def find_printed_growth(lines: Sequence[Line]) -> list[PrintedGrowth]:
@@ -129,7 +134,8 @@ def find_printed_growth(lines: Sequence[Line]) -> list[PrintedGrowth]:
     for line in _about_memory(lines):
         if len(series) > _MOST_SERIES:
             break
-        for match in _QUANTITY.finditer(line.text):
+        before, done = "", 0  # the line up to the figure, its numbers made alike
+        for match in itertools.islice(_QUANTITY.finditer(line.text), _MOST_FIGURES):
             label, number, unit, letter = match.groups()
             unit = (unit or letter or "").lower()
             if _STILL.search(label) or not (unit or _ABOUT_MEMORY.search(label)):
@@ -137,8 +143,9 @@ def find_printed_growth(lines: Sequence[Line]) -> list[PrintedGrowth]:
             value = float(number.replace(",", ""))
             if unit not in ("", "%", "bytes"):
                 value *= _UNITS[unit[0]]
-            template = _DIGITS.sub("0", line.text[: match.start(2)])[-80:]
-            series[template].append((line, -value if _FALLING.search(label) else value))
+            before += _DIGITS.sub("0", line.text[done : match.start(2)])
+            done = match.start(2)
+            series[before[-80:]].append((line, -value if _FALLING.search(label) else value))
     return [growth for points in series.values() if (growth := _growth(points))]
 
 

@@ -10,26 +10,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from rerail.evidence.text.lines import Line
 from rerail.platform.patterns import linear
 
 _GDB = linear(
-    r"\s*#(?P<n>\d+)\s+(?:0x[0-9a-f]+ (?:in )?)?(?P<function>[^\s(]+(?: \([^)]*\))?[^\s(]*)?.*?"
+    r"\s*#(?P<n>\d{1,9})\s+(?:0x[0-9a-f]+ (?:in )?)?(?P<function>[^\s(]+(?: \([^)]*\))?[^\s(]*)?.*?"
     r"(?:(?:\bfrom |\bat |\()(?P<library>[^\s()+:]+\.(?:so[\d.]*|dylib|dll))|$)"
 )
 _FROM = linear(r"\s+from (?P<library>\S+\.(?:so[\d.]*|dylib))")
 _LLDB = linear(
-    r"\s*(?:\* )?(?:frame )?#(?P<n>\d+):? +(?:0x[0-9a-f]+ )?(?P<library>[\w.+-]+)`"
+    r"\s*(?:\* )?(?:frame )?#(?P<n>\d{1,9}):? +(?:0x[0-9a-f]+ )?(?P<library>[\w.+-]+)`"
     r"(?P<function>[^\n]+?)(?: \+ \d+)?$"
 )
 _GLIBC = linear(
     r"(?P<library>/?[^\s(]+)\((?P<function>[^)+]*)(?:\+0x[0-9a-f]+)?\) ?\[0x[0-9a-f]+\]"
 )
-_APPLE = linear(
-    r"(?P<n>\d+)\s+(?P<library>[\w.+-]+)\s+0x[0-9a-f]{8,} (?P<function>\S.*?)(?: \+ \d+)?$"
-)
-_FRAME_NUMBER = linear(r"\s*(?:\* )?(?:frame )?#(\d+)")
+_APPLE = linear(r"\d+\s+(?P<library>[\w.+-]+)\s+0x[0-9a-f]{8,} (?P<function>\S.*?)(?: \+ \d+)?$")
 _FAULTHANDLER = linear(r"(?:Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\)")
 _PY_FRAME = linear(r"\s+File \"(?P<file>[^\"]+)\", line (?P<line>\d+),? in (?P<function>\S+)")
 _FATAL = linear(r"Fatal Python error: (?P<fatal>.+)|Windows fatal exception: (?P<windows>.+)")
@@ -37,6 +35,8 @@ _PYSPY = linear(r"Thread .*\((?:idle|active|active\+gil)\)|Thread \((?:idle|acti
 _PYSPY_FRAME = linear(r"\s+(?P<function>[\w<>.]+) \((?P<file>[^()]+):(?P<line>\d+)\)")
 REPEATS = 25  # the same function this often in what was pasted: a recursion
 DEEP = 400  # a frame of this number: a recursion, however little of it was pasted
+MOST_STACKS = 20  # the first of a log
+MOST_FRAMES = 1000  # kept of a stack, the innermost
 
 
 @dataclass
@@ -69,55 +69,77 @@ _PLUMBING = linear(
 )
 
 
+class _Frame(NamedTuple):
+    tool: str
+    library: str
+    function: str
+    number: int = 0
+
+
 def find_native_stacks(lines: Sequence[Line]) -> list[NativeStack]:
+    """The first stacks of a log, MOST_STACKS at most."""
     found: list[NativeStack] = []
     fatal = ""
     current: NativeStack | None = None
     quiet = 0
     for line in lines:
         text = line.text
-        if match := _FATAL.search(text):
+        if "atal " in text and (match := _FATAL.search(text)):
             fatal = (match.group("fatal") or match.group("windows")).strip()
-        if _FAULTHANDLER.search(text) or _PYSPY.match(text):
-            tool = "py-spy" if _PYSPY.match(text) else "faulthandler"
-            current = NativeStack(line, tool, fatal=fatal)
-            found.append(current)
-            quiet = 0
-            continue
-        frame = _frame(text, current)
-        if frame is None:
-            if current and (extra := _FROM.match(text)) and current.frames:
+        dump_of = _dump_begins(text)
+        frame = None if dump_of else _frame(text, current)
+        tool = dump_of or (frame.tool if frame else None)
+        if tool is None:
+            if current and current.frames and "from " in text and (extra := _FROM.match(text)):
                 current.frames[-1] = (extra.group("library"), current.frames[-1][1])
                 continue
             quiet += 1
             if quiet > 3:
                 current = None
             continue
-        tool, library, function = frame
-        if current is None or (current.tool != tool and current.frames):
+        quiet = 0
+        if dump_of or current is None or (current.tool != tool and current.frames):
+            found = _telling(found)
+            if len(found) == MOST_STACKS:
+                break
             current = NativeStack(line, tool, fatal=fatal)
             found.append(current)
-        current.frames.append((library, function))
-        if number := _FRAME_NUMBER.match(text):
-            current.deepest = max(current.deepest, int(number.group(1)))
-        quiet = 0
-    return [stack for stack in found if stack.frames or stack.fatal]
+        if frame:
+            if len(current.frames) < MOST_FRAMES:
+                current.frames.append((frame.library, frame.function))
+            current.deepest = max(current.deepest, frame.number)
+    return _telling(found)
 
 
-def _frame(text: str, current: NativeStack | None) -> tuple[str, str, str] | None:
+def _telling(stacks: Sequence[NativeStack]) -> list[NativeStack]:
+    return [stack for stack in stacks if stack.frames or stack.fatal]
+
+
+def _dump_begins(text: str) -> str | None:
+    """The tool whose dump of Python frames begins with this line."""
+    if text.startswith("Thread ") and _PYSPY.match(text):
+        return "py-spy"
+    if "(most recent call first)" in text and _FAULTHANDLER.search(text):
+        return "faulthandler"
+    return None
+
+
+def _frame(text: str, current: NativeStack | None) -> _Frame | None:
     if current and current.tool == "faulthandler" and (match := _PY_FRAME.match(text)):
-        return "faulthandler", "", f"{match.group('file')}:{match.group('function')}"
+        return _Frame("faulthandler", "", f"{match.group('file')}:{match.group('function')}")
     if current and current.tool == "py-spy" and (match := _PYSPY_FRAME.match(text)):
-        return "py-spy", "", f"{match.group('file')}:{match.group('function')}"
+        return _Frame("py-spy", "", f"{match.group('file')}:{match.group('function')}")
     stripped = text.lstrip()
     if stripped.startswith(("#", "* frame", "frame #")):
-        if match := _LLDB.match(text):
-            return "debugger", match.group("library"), match.group("function")
+        if "`" in text and (match := _LLDB.match(text)):
+            number, library, function = match.groups()
+            return _Frame("debugger", library, function, int(number))
         if match := _GDB.match(text):
-            return "debugger", match.group("library") or "", match.group("function") or "??"
+            number, function, library = match.groups()
+            return _Frame("debugger", library or "", function or "??", int(number))
         return None
     if "[0x" in text and (match := _GLIBC.match(stripped)):
-        return "glibc", match.group("library"), match.group("function")
-    if stripped[:1].isdigit() and (match := _APPLE.match(stripped)):
-        return "crash-report", match.group("library"), match.group("function")
+        return _Frame("glibc", match.group("library"), match.group("function"))
+    if stripped[:1].isdigit() and "0x" in stripped and (match := _APPLE.match(stripped)):
+        return _Frame("crash-report", match.group("library"), match.group("function"))
     return None

@@ -7,13 +7,14 @@ is no progress.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from rerail.evidence.text.lines import Line
-from rerail.platform.patterns import linear
+from rerail.platform.patterns import LinearSet, linear
 
 LINES_READ = 2000  # at a time, from the end
 
@@ -51,8 +52,10 @@ _PHASE = linear(
     r"^\W*(train(?:ing)?|val(?:id(?:ation|ating)?)?|eval(?:uat(?:ion|ing|e))?|test(?:ing)?|mining|saving)\b",
     re.IGNORECASE,
 )
-_STEP_WORDS = ("step", "iter", "batch", "it ", "it:", "it=", "i ", "i:", "i=")
-_LOSS_WORDS = ("loss", "objective", "nll")
+_FORMS = {"bar": _BAR, "step": _STEP, "epoch": _EPOCH, "loss": _LOSS, "gradient": _GRADIENT}
+_POSSIBLE = LinearSet([*_FORMS.values(), _SETTING])
+_NAMES = [*_FORMS, "setting"]
+_MOST_STEPS = 5  # of one line that are looked at
 # What stands before a bar, where it tells of training; "Loading checkpoint shards" does not.
 _OF_TRAINING = linear(
     r"train|epoch|step|iter|batch|fit|valid|eval|test|sanity|predict|\bit\b|loss|rank",
@@ -110,15 +113,16 @@ def read_progress(line: Line) -> ProgressPoint | None:
     text = line.text
     if len(text) > 2000:
         return None
-    lowered = text.lower()
-    bar = _bar(text) if "/" in text else None
-    is_setting = _SETTING.search(text) is not None
-    has_step = not is_setting and any(word in lowered for word in _STEP_WORDS)
-    step = _step(text) if has_step else None
-    epoch = _EPOCH.search(text) if "epoch" in lowered and not is_setting else None
-    losses = _LOSS.findall(text) if any(word in lowered for word in _LOSS_WORDS) else []
-    gradient = _GRADIENT.search(text) if "grad" in lowered else None
-    if not (bar or step or epoch or losses or gradient) or _TROUBLE.search(text[:400]):
+    possible = {_NAMES[at] for at in _POSSIBLE.possible(text)}
+    if not possible - {"setting"} or _TROUBLE.search(text[:400]):
+        return None
+    is_setting = "setting" in possible and _SETTING.search(text) is not None
+    bar = _bar(text) if "bar" in possible else None
+    step = _step(text) if "step" in possible and not is_setting else None
+    epoch = _EPOCH.search(text) if "epoch" in possible and not is_setting else None
+    losses = _LOSS.findall(text) if "loss" in possible else []
+    gradient = _GRADIENT.search(text) if "gradient" in possible else None
+    if not (bar or step or epoch or losses or gradient):
         return None
     at = total = None
     if step:
@@ -147,7 +151,7 @@ def _bar(text: str) -> re.Match[str] | None:
 
 
 def _step(text: str) -> re.Match[str] | None:
-    for found in _STEP.finditer(text):
+    for found in itertools.islice(_STEP.finditer(text), _MOST_STEPS):
         if not _SIZE_OR_SHARE.match(text[found.end() : found.end() + 40]):
             return found
     return None

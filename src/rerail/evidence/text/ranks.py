@@ -18,7 +18,7 @@ ECHO_TYPES = frozenset(
 # What is raised where a connection, a pipe or a child is gone; why it is gone is somebody else's.
 SAYS_GONE = linear(r"EOFError|Empty|TimeoutError|CalledProcessError|Broken\w+|Connection\w+Error")
 _ROOT = linear(r"Root Cause \(first observed failure\)")
-_RANK = linear(r"^\s*rank\s*:\s*(\d+)")
+_RANK = linear(r"^\s*rank\s*:\s*(\d{1,9})")
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,17 @@ from collections.abc import Sequence
 from rerail.evidence.text.lines import Line
 from rerail.evidence.text.progress import ProgressPoint
 
+_LOOKED_BACK = 3  # points before a line, whose repetition is no progress
+_ENOUGH = 2  # different points after a line that prove that it was survived
+
+_Key = tuple[object, ...]
+
 
 class Resumption:
     def __init__(self, points: Sequence[ProgressPoint], finishes: Sequence[Line]) -> None:
         self._lines = [point.line.number for point in points]
-        self._points = list(points)
+        self._keys = [_key(point) for point in points]
+        self._next = _next_keys(points, self._keys)
         self._last_finish = max((line.number for line in finishes), default=-1)
 
     def after(self, line: int, *, is_fatal: bool) -> bool:
@@ -25,23 +31,31 @@ class Resumption:
         at = bisect.bisect_right(self._lines, line)
         steps = self._advanced(at)
         finished = self._last_finish > line
-        return steps >= 2 or (finished and (steps >= 1 or not is_fatal))
+        return steps >= _ENOUGH or (finished and (steps >= 1 or not is_fatal))
 
     def _advanced(self, at: int) -> int:
         """Distinct points from `at` on that are not just the last one before, said again."""
-        before = {_key(point) for point in self._points[max(0, at - 3) : at]}
-        seen: set[tuple[object, ...]] = set()
-        for point in self._points[at:]:
-            key = _key(point)
-            if key in before or not point.is_finite or _is_zero_bar(point):
-                continue
-            seen.add(key)
-            if len(seen) >= 2:
-                break
-        return len(seen)
+        before = self._keys[max(0, at - _LOOKED_BACK) : at]
+        return sum(key not in before for key in self._next[at])
 
 
-def _key(point: ProgressPoint) -> tuple[object, ...]:
+def _next_keys(points: Sequence[ProgressPoint], keys: Sequence[_Key]) -> list[tuple[_Key, ...]]:
+    """For each point, the first few different ones from it on: as many as can matter.
+
+    Read once, from the end: asked for each of thousands of lines, a search would go through
+    thousands of points that say the same.
+    """
+    following: list[tuple[_Key, ...]] = [()]
+    for point, key in zip(reversed(points), reversed(keys), strict=True):
+        known = following[-1]
+        if point.is_finite and not _is_zero_bar(point):
+            others = [other for other in known if other != key]
+            known = (key, *others[: _LOOKED_BACK + _ENOUGH - 1])
+        following.append(known)
+    return following[::-1]
+
+
+def _key(point: ProgressPoint) -> _Key:
     """A bar that is full is one more round done, though its count is that of the last round."""
     is_full = point.step is not None and point.step == point.total
     return (point.step, point.epoch, point.loss, point.line.text if is_full else "")

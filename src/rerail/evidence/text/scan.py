@@ -10,6 +10,7 @@ again. Line numbers are those of the file throughout.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -28,6 +29,8 @@ BEFORE_BYTES = 4 << 10  # kept before a hit: the frames that led to it
 AFTER_BYTES = 12 << 10  # kept after a hit: the rest of its traceback
 KEPT_BYTES = 8 << 20  # all stretches together
 CHATTER = 20  # hits after which a word counts as chatter
+MOST_HITS = 10_000  # of all words together: a log with more repeats the catalogue itself
+COMPILED_AFTER = 8000  # hits of chatter that take as long as making the automaton without it
 FULL_HITS = 3  # of a word; around the later ones less is kept
 LATER_BYTES = 1 << 10
 MOST_LINES = 40_000  # looked at in one file: short lines cost as much time as long ones
@@ -107,30 +110,80 @@ def _numbered(raw: bytes, first: int) -> list[tuple[int, str]]:
 
 
 class _WordFinder:
-    """Finds the next hit of any word; loses words that turn out to be chatter."""
+    """Finds the next hit of any word; loses words that turn out to be chatter.
+
+    Making the automaton anew takes as long as thousands of hits. A word that became chatter is
+    therefore only passed over at first; the automaton is made without it when COMPILED_AFTER hits
+    were passed over, which took as long. So a log with every word of the catalogue thousands of
+    times takes at most twice the time of its hits, not an automaton for each word.
+    """
 
     def __init__(self, words: Iterable[str]) -> None:
         self._words = {word.encode() for word in words}
         self._seen: Counter[bytes] = Counter()
+        self._passed_over = 0
+        self._left = MOST_HITS
         self._compile()
 
     def _compile(self) -> None:
+        self._words = {word for word in self._words if self._seen[word] < CHATTER}
         self._pattern = _compiled(frozenset(self._words)) if self._words else None
+        self._longer = _longer_words(frozenset(self._words))
 
     def hits(self, block: bytes) -> list[tuple[int, int, bool]]:
         """(start, end, whether it is one of the first of its word)."""
         found: list[tuple[int, int, bool]] = []
         at = 0
-        while self._pattern is not None and (match := self._pattern.search(block, at)):
+        while self._left and self._pattern and (match := self._pattern.search(block, at)):
             start, end = match.span()
-            at = end
-            word = re.sub(rb"\s+", b" ", block[start:end].lower())
+            word = self._first_telling(block, start, _as_word(block[start:end]))
+            if word is None:
+                at = start + 1  # another word may begin inside it
+                self._pass_over()
+                continue
+            at = end = start + len(word)
             self._seen[word] += 1
+            self._left -= 1
             found.append((start, end, self._seen[word] <= FULL_HITS))
-            if self._seen[word] == CHATTER:
-                self._words.discard(word)
-                self._compile()
         return found
+
+    def _first_telling(self, block: bytes, start: int, word: bytes) -> bytes | None:
+        """The word that was found or, where it is chatter, a longer one at the same place."""
+        if self._seen[word] < CHATTER:
+            return word
+        if longer := self._longer.get(word):
+            there = _as_word(block[start : start + len(max(longer, key=len))])
+            for other in longer:
+                if self._seen[other] < CHATTER and there.startswith(other):
+                    return other
+        return None
+
+    def _pass_over(self) -> None:
+        self._passed_over += 1
+        if self._passed_over >= COMPILED_AFTER:
+            self._passed_over = 0
+            self._compile()
+
+
+def _as_word(found: bytes) -> bytes:
+    """As it stands in the list of words: lower case, any white space a space."""
+    return found.lower().translate(_SPACES)
+
+
+_SPACES = bytes(32 if byte in b"\t\n\x0b\x0c\r" else byte for byte in range(256))
+
+
+@functools.lru_cache(maxsize=4)
+def _longer_words(words: frozenset[bytes]) -> dict[bytes, list[bytes]]:
+    """By word, the others that begin with it, in the order in which the automaton tries them."""
+    longer: dict[bytes, list[bytes]] = {}
+    ordered = sorted(words)
+    for at, word in enumerate(ordered):
+        for other in itertools.islice(ordered, at + 1, None):
+            if not other.startswith(word):
+                break
+            longer.setdefault(word, []).append(other)
+    return longer
 
 
 @functools.lru_cache(maxsize=4)  # every file of a job begins with the same words

@@ -1,30 +1,30 @@
 """Matches the catalogue's text signatures on clean lines.
 
 In: lines, and the tracebacks found in them. Out: `SignatureMatch`es. Only signatures one of whose
-required words occurs are compiled and tried, and only around those words: the cost follows what
-the log says, not how much the catalogue knows. A space of a pattern matches a line break, because
-messages arrive wrapped. Promises: time linear in the text, whatever stands in it.
+required words occurs are compiled and tried, and only around those words (`places`, which bounds
+how often): the cost follows what the log says, not how much the catalogue knows. A space of a
+pattern matches a line break, because messages arrive wrapped. Promises: time linear in the text,
+whatever stands in it.
 """
 
 from __future__ import annotations
 
-import bisect
 import functools
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from rerail.catalogue import Catalogue, Signature, spaced
 from rerail.evidence.text.lines import Line
+from rerail.evidence.text.places import Places, Stretch, Text, find_places
 from rerail.evidence.text.tracebacks import TracebackText
 from rerail.platform.deadline import Deadline
 from rerail.platform.patterns import LinearPattern, linear
 
 MOST_MATCHES = 40  # of one signature in one log
 TAIL_LINES = 60
-_WORD = re.compile(r"[^\W\d]\w*")
-_BEFORE_CHARS, _AFTER_CHARS = 4096, 8192  # looked at around a word, where lines are very long
-_WRAPPED_BYTES = 256 << 10  # up to this size, messages cut by line breaks are looked for too
+_AFTER_CHARS = 8192  # behind a match: where what speaks against it is looked for
 
 
 @dataclass(frozen=True)
@@ -50,50 +50,6 @@ def _compiled_for_tail(pattern: str) -> LinearPattern:
     return linear(pattern, re.MULTILINE | re.DOTALL)
 
 
-@functools.cache
-def _parts(literal: str) -> tuple[str, ...]:
-    return tuple(_WORD.findall(literal))
-
-
-class _Text:
-    """All lines as one string, with the way back from an offset to the line."""
-
-    def __init__(self, lines: Sequence[Line]) -> None:
-        self.lines = lines
-        self.text = "\n".join(line.text for line in lines)
-        self.lower = self.text.lower()
-        if len(self.lower) != len(self.text):  # a few characters change length; offsets must not
-            self.lower = "".join(c.lower() if len(c.lower()) == 1 else c for c in self.text)
-        self.flat = ""
-        if len(self.text) <= _WRAPPED_BYTES:
-            self.flat = " ".join(self.lower.split())
-        # Logs repeat themselves: their different words are few, and a literal whose parts are not
-        # among them need not be looked for in the whole text.
-        self._words = "\n".join(set(_WORD.findall(self.lower)))
-        self._starts = [0]
-        for line in lines:
-            self._starts.append(self._starts[-1] + len(line.text) + 1)
-
-    def may_contain(self, literal: str) -> bool:
-        return all(part in self._words for part in _parts(literal))
-
-    def index_at(self, offset: int) -> int:
-        return min(bisect.bisect_right(self._starts, offset) - 1, len(self.lines) - 1)
-
-    def line_at(self, offset: int) -> Line:
-        return self.lines[self.index_at(offset)]
-
-    def window(self, offset: int) -> tuple[int, int]:
-        """From the line before to two lines after the offset; less where lines are very long."""
-        at = self.index_at(offset)
-        start, end = self._starts[max(0, at - 1)], self._starts[min(len(self.lines), at + 3)]
-        return max(start, offset - _BEFORE_CHARS), min(end, offset + _AFTER_CHARS)
-
-    def next_line(self, offset: int) -> int:
-        """Where the next line begins."""
-        return self._starts[self.index_at(offset) + 1]
-
-
 def match_signatures(
     catalogue: Catalogue,
     lines: Sequence[Line],
@@ -102,8 +58,10 @@ def match_signatures(
 ) -> list[SignatureMatch]:
     if not lines:
         return []
-    text = _Text(lines)
-    tail = _Text(lines[-TAIL_LINES:])
+    text = Text(lines)
+    tail = Text(lines[-TAIL_LINES:])
+    on_lines = [one for cause in catalogue for one in cause.signatures if one.where == "line"]
+    places = find_places(on_lines, text)
     raised_in = _raised_in(tracebacks)
     found: list[SignatureMatch] = []
     for cause in catalogue:
@@ -111,7 +69,7 @@ def match_signatures(
             break
         for signature in cause.signatures:
             if signature.where == "line":
-                found += _on_text(cause.id, signature, text, raised_in)
+                found += _on_text(cause.id, signature, text, places.get(id(signature)), raised_in)
             elif signature.where == "tail":
                 found += _on_tail(cause.id, signature, tail)
             else:
@@ -132,10 +90,14 @@ def _raised_in(tracebacks: Sequence[TracebackText]) -> dict[tuple[int, int], str
 
 
 def _on_text(
-    cause: str, signature: Signature, text: _Text, raised_in: dict[tuple[int, int], str]
+    cause: str,
+    signature: Signature,
+    text: Text,
+    places: Places | None,
+    raised_in: dict[tuple[int, int], str],
 ) -> Iterator[SignatureMatch]:
     seen: set[int] = set()
-    for start, match in _spans(signature, text):
+    for start, match in _spans(signature, text, places):
         if start in seen:
             continue
         seen.add(start)
@@ -152,27 +114,27 @@ def _on_text(
             return
 
 
-def _spans(signature: Signature, text: _Text) -> Iterator[tuple[int, re.Match[str]]]:
+def _spans(
+    signature: Signature, text: Text, places: Places | None
+) -> Iterator[tuple[int, re.Match[str]]]:
     """Where the pattern matches: the offset in the whole text, and the match."""
     if not signature.literals:
         yield from _matches(signature, text.text, 0)
+    if places is None:
         return
-    is_unwrapped = False
-    literals = [literal for literal in signature.literals if text.may_contain(literal)]
-    for literal in literals:
-        at = text.lower.find(literal)
-        tries = 0
-        while at >= 0 and tries < 4 * MOST_MATCHES:
-            is_unwrapped = True
-            tries += 1
-            start, end = text.window(at)
-            found = next(_matches(signature, text.text[start:end], start), None)
-            if found:
-                yield found
-            # The window showed the words of this line; after a match it showed the next ones too.
-            at = text.lower.find(literal, end if found else max(at + 1, text.next_line(at)))
-    if not is_unwrapped and any(literal in text.flat for literal in literals):
-        yield from _matches(signature, text.text, 0)
+    tried: dict[Stretch, list[tuple[int, re.Match[str]]]] = {}
+    for places_of_word in places.by_word:
+        seen_until = 0
+        for at, stretch in places_of_word:
+            if at < seen_until:
+                continue
+            if stretch not in tried:
+                matches = _matches(signature, text.text[stretch.start : stretch.end], stretch.start)
+                most = None if places.are_wrapped else 1
+                tried[stretch] = list(itertools.islice(matches, most))
+            if tried[stretch]:
+                seen_until = stretch.end  # the stretch showed the next lines too
+                yield from tried[stretch]
 
 
 def _matches(signature: Signature, text: str, offset: int) -> Iterator[tuple[int, re.Match[str]]]:
@@ -193,7 +155,7 @@ def _counts(signature: Signature, match: re.Match[str], text: str) -> bool:
     return not (signature.differ and len({match.group(name) for name in signature.differ}) == 1)
 
 
-def _on_tail(cause: str, signature: Signature, tail: _Text) -> Iterator[SignatureMatch]:
+def _on_tail(cause: str, signature: Signature, tail: Text) -> Iterator[SignatureMatch]:
     if signature.literals and not any(word in tail.lower for word in signature.literals):
         return
     for match in _compiled_for_tail(signature.pattern).finditer(tail.text):

@@ -14,8 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+<<<<<<< HEAD
 from rerail.evidence.text.lines import Line
 from rerail.platform.own_code import is_own
+=======
+from rerail.evidence.text.lines import Line, parse_stamp
+>>>>>>> worst
 from rerail.platform.patterns import linear
 
 _HEADER = linear(r"(?:Original )?Traceback \(most recent call last\):?")
@@ -70,11 +74,16 @@ class TracebackText:
     worker: str | None = None  # "DataLoader worker 0"
     is_ignored: bool = False  # "Exception ignored in": the program goes on
     has_header: bool = False
-    stamp: float | None = None
+    stamp_text: str = ""
     sources: list[str] = field(default_factory=list)  # of each frame: its line of code, or ""
     message_lines: list[int] = field(default_factory=list)  # where the exception's own words stand
     source_lines: list[int] = field(default_factory=list)  # where frames and their code stand
     folded_count: int = 0  # frames that are not kept: repeated ones, and the middle of a deep stack
+
+    @property
+    def stamp(self) -> float | None:
+        """Seconds since the epoch; read when asked for, since few tracebacks are asked."""
+        return parse_stamp(self.stamp_text) if self.stamp_text else None
 
     @property
     def is_in_own_code(self) -> bool:
@@ -144,7 +153,7 @@ class _Open:
             file=line.file,
             has_header=has_header,
             is_ignored=is_ignored,
-            stamp=line.stamp,
+            stamp_text=line.stamp_text,
         )
         self.message_lines = 0
         self.source_lines = 0
@@ -177,7 +186,7 @@ class _Reader:
         found = current.found
         if not found.type and not found.frames:
             return
-        if caught := _CAUGHT.match(found.message):
+        if found.message.startswith("Caught") and (caught := _CAUGHT.match(found.message)):
             found.worker = f"DataLoader worker {caught.group('at')}"
         self._found.append(found)
 
@@ -221,9 +230,9 @@ class _Reader:
         if current is None or current.found.type:
             self._close(stream)
             current = self._open[stream] = _Open(line, has_header=False)
-        at = frame.groupdict().get("line")
-        function = (frame.group("function") or "").strip()
-        current.found.add_frame(frame.group("file"), int(at) if at else 0, function)
+        file, *at, function = frame.groups()  # IPython's frames have no line
+        number = int(at[0]) if at and at[0] else 0
+        current.found.add_frame(file, number, (function or "").strip())
         current.found.last_line = line.number
         current.found.source_lines.append(line.number)
         current.source_lines = min(current.source_lines, 0)
@@ -232,8 +241,10 @@ class _Reader:
         """Between the frames and the exception: source lines, carets, blank lines."""
         text = line.text
         if not text or text[0] in " \t" or text.startswith(("--->", "---->", "[Previous line")):
-            lone = _EXCEPTION.match(text.strip()) if text.strip() else None
-            if lone and lone.group("message") and len(text) - len(text.lstrip()) < 3:
+            stripped = text.strip()
+            is_indented_little = len(text) - len(text.lstrip()) < 3
+            lone = _EXCEPTION.match(stripped) if stripped and is_indented_little else None
+            if lone and lone.group("message"):
                 self._exception(line, current, lone)
                 return
             current.source_lines += 1
@@ -258,47 +269,48 @@ class _Reader:
             self._close(stream)
 
     def _exception(self, line: Line, current: _Open, found: re.Match[str]) -> None:
-        current.found.full_type = found.group("type")
-        current.found.type = found.group("type").rpartition(".")[2]
-        current.found.message = (found.group("message") or "").strip()
+        full_type, message = found.groups()
+        current.found.full_type = full_type
+        current.found.type = full_type.rpartition(".")[2]
+        current.found.message = (message or "").strip()
         current.found.last_line = line.number
         current.found.message_lines.append(line.number)
-        current.found.stamp = line.stamp or current.found.stamp
+        current.found.stamp_text = line.stamp_text or current.found.stamp_text
 
     def _message(self, line: Line, stream: str, current: _Open) -> None:
         """Lines after the exception line belong to its message until something else begins."""
         text = line.text
-        if _CHAIN.search(text):
+        if "exception" in text and _CHAIN.search(text):
             current.found.is_chained = True
             self._close(stream)
             return
         current.message_lines += 1
-        if _NEW_RECORD.match(text) or (line.stamp and current.found.stamp is None):
+        if _NEW_RECORD.match(text) or (line.stamp_text and not current.found.stamp_text):
             self._close(stream)
             return
-        starts_anew = _EXCEPTION.match(text) is not None
-        if not text.strip() or starts_anew or current.message_lines > _MOST_MESSAGE_LINES:
+        next_exception = _EXCEPTION.match(text)
+        if not text.strip() or next_exception or current.message_lines > _MOST_MESSAGE_LINES:
             if not text.strip() and current.message_lines < 3:
                 return  # a blank line inside a message, or before a chain's sentence
             self._close(stream)
-            if starts_anew:
-                self._lone(line, stream)
+            if next_exception:
+                self._lone(line, stream, next_exception)
             return
         current.found.message += "\n" + text.strip()
         current.found.message_lines.append(line.number)
 
-    def _lone(self, line: Line, stream: str) -> None:
+    def _lone(self, line: Line, stream: str, found: re.Match[str] | None = None) -> None:
         """An exception line without frames, alone or behind a logger's words."""
         text = line.text.strip()
         if len(text) < 6 or text.startswith(("#", "|", "raise ", "except ")):
             return
         if not any(word in text for word in _TELLING_WORDS):
             return
-        if _CHAIN.search(text):
+        if "exception" in text and _CHAIN.search(text):
             if self._found and self._found[-1].stream == line.stream:
                 self._found[-1].is_chained = True
             return
-        found = _EXCEPTION.match(text) or _LOGGED.search(text)
+        found = found or _EXCEPTION.match(text) or _LOGGED.search(text)
         if found and (found.group("message") or text.endswith(("Interrupt", "Error", "Exit"))):
             opened = _Open(line, has_header=False)
             self._exception(line, opened, found)
