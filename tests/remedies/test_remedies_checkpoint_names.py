@@ -11,12 +11,13 @@ import enum
 import functools
 import io
 import logging
+import operator
 import pathlib
 import pickle
 import random
 import re
 import signal
-import sys
+import struct
 import types
 import uuid
 import warnings
@@ -30,11 +31,6 @@ import pytest
 from rerail.remedies.checkpoints.check import check_checkpoint
 
 torch = pytest.importorskip("torch")
-
-pytestmark = pytest.mark.skipif(
-    (3, 11, 0) <= sys.version_info[:3] < (3, 11, 4),
-    reason="these Pythons pickle enum flags through operator.or_, which is not accepted yet",
-)
 
 
 class Mode(enum.Enum):
@@ -202,6 +198,38 @@ def in_a_tensor(value: Any) -> Calls:
     return Calls(torch.storage._load_from_bytes, buffer.getvalue())
 
 
+@pytest.mark.parametrize("protocol", [2, 4])
+def test_flags_are_read_as_every_python_writes_them(protocol: int, tmp_path: Path) -> None:
+    """Python 3.11.0 to 3.11.3 write a union of flags as calls of or_, the others as one number."""
+    first, second = Calls(getattr, Flags, "A"), Calls(getattr, Flags, "B")
+    for value in (
+        Flags.A | Flags.B,
+        Calls(operator.or_, first, second),
+        Calls(operator.or_, Calls(operator.or_, first, second), second),
+        Calls(operator.or_, first, 8),
+    ):
+        path = tmp_path / "a.pkl"
+        path.write_bytes(pickle.dumps(value, protocol))
+        found = check_checkpoint(path)
+        assert found.problem is None
+        assert any(".Flags" in each for each in found.foreign)
+
+
+@pytest.mark.parametrize("digits", range(1, 21))
+def test_a_small_tensor_is_read_wherever_it_lay_in_memory(digits: int, tmp_path: Path) -> None:
+    """Its address is its key, and in protocol 2 decides how long the text is that it becomes."""
+    storage = torch.zeros(0).untyped_storage()
+    buffer = io.BytesIO()
+    torch.save(storage, buffer, _use_new_zipfile_serialization=False)
+    address = str(storage._cdata).encode()
+    written = struct.pack("<I", len(address)) + address
+    assert written in buffer.getvalue()
+    inner = buffer.getvalue().replace(written, struct.pack("<I", digits) + b"1" * digits)
+    path = tmp_path / "a.pkl"
+    path.write_bytes(pickle.dumps(Calls(torch.storage._load_from_bytes, inner), 2))
+    assert check_checkpoint(path).problem is None
+
+
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize(
     ("value", "words"),
@@ -218,6 +246,8 @@ def in_a_tensor(value: Any) -> Calls:
         (in_a_tensor(Calls(eval, "1")), "eval"),
         (in_a_tensor(in_a_tensor(in_a_tensor(in_a_tensor(in_a_tensor(1))))), "deeper"),
         (Calls(logging.getLogger("x").info, "called"), "makes up"),
+        (Calls(operator.or_, {1: 2}, {3: 4}), "or_ on what is no flag"),
+        (Calls(operator.or_, Calls(getattr, Flags, "A"), torch.ones(2)), "or_ on what is no flag"),
     ],
 )
 def test_a_call_with_effects_is_refused(

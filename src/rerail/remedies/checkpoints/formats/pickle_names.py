@@ -74,7 +74,10 @@ _NEEDED_NAMES = frozenset(
         "argparse": "Namespace",
         "types": "SimpleNamespace MappingProxyType",
         "functools": "partial",
-        "operator": "itemgetter",
+        # or_: Python 3.11.0 to 3.11.3 write Flag.A | Flag.B as its call. pickle_stream.py takes it
+        # for members of enumerations alone, where it makes another member and nothing else.
+        "operator": "itemgetter or_",
+        "_operator": "or_",
         "re": "_compile",
         "random": "Random",
         "array": "array _array_reconstructor",

@@ -40,6 +40,7 @@ _VALUE_BYTES = 120  # of a number, a small tuple, or a text without its characte
 _MOST_NAMES = 20_000
 _MOST_STORAGES = 500_000
 _GETATTR = {Name("builtins", "getattr"), Name("__builtin__", "getattr")}
+_OR = {Name("_operator", "or_"), Name("operator", "or_")}
 _TEXT_TO_BYTES = Name("_codecs", "encode")
 _PICKLED_TENSOR = Name("torch.storage", "_load_from_bytes")
 # These call the classes and functions that they are given.
@@ -50,6 +51,13 @@ _CALL_THEIR_ARGUMENTS = {
 }
 # Its arrays' bytes lie between the opcodes, which nobody can step over without its reader.
 _JOBLIB_ARRAY = Name("joblib.numpy_pickle", "NumpyArrayWrapper")
+
+
+class _PlacedText(str):
+    """A short text that may be a name or, in protocol 2, the bytes of a small tensor."""
+
+    __slots__ = ("place",)
+    place: Nested
 
 
 class _Walk:
@@ -186,9 +194,13 @@ class _Walk:
             self._push(Nested(self._file.tell(), length, is_text=True))
             self._skip(length)
             return
+        at = self._file.tell() if length >= _SHORTEST_NESTED_BYTES else 0
         text = self._exactly(length).decode("utf-8", "replace")
         if self._keeps_texts:
             self.contents.texts.append(text)
+        if at:
+            text = _PlacedText(text)
+            text.place = Nested(at, length, is_text=True)
         self._push(text)
 
     def push_bytes(self, width: int) -> None:
@@ -204,7 +216,7 @@ class _Walk:
         value = self._stack[-1]
         at = self._number(width) if width else len(self._memo)
         if value is not None and type(value) is not Name:
-            self._memo_value_bytes += _VALUE_BYTES + (len(value) if type(value) is str else 0)
+            self._memo_value_bytes += _VALUE_BYTES + (len(value) if isinstance(value, str) else 0)
         if at == len(self._memo):
             self._memo.append(value)
         elif at < len(self._memo):
@@ -276,8 +288,12 @@ class _Walk:
             made = self._attribute(given)
         elif function in _CALL_THEIR_ARGUMENTS:
             self.contents.called.update(each for each in given if isinstance(each, Name))
+        elif function in _OR:
+            made = self._union(given)
         elif function == _TEXT_TO_BYTES:
-            made = given[0] if len(given) == 2 and isinstance(given[0], Nested) else None
+            text = given[0] if len(given) == 2 else None
+            text = text.place if isinstance(text, _PlacedText) else text
+            made = text if isinstance(text, Nested) else None
         elif function == _PICKLED_TENSOR:
             if len(given) != 1 or not isinstance(given[0], Nested):
                 self._refuse("its pickle makes up the bytes of its tensors")
@@ -305,6 +321,15 @@ class _Walk:
         if leads_inside(given[1]):
             raise Torn(f"loading it would look up {given[1][:100]}, which no checkpoint needs")
         return None
+
+    def _union(self, given: tuple[Any, ...]) -> Name:
+        """Of members of a flag, or of one with a number (bits without a name): a member too. Of
+        anything else `|` may cost memory or run code, and no pickler writes it."""
+        has_member = len(given) == 2 and isinstance(given[0], Name)
+        if not has_member or not isinstance(given[1], (Name, int)):
+            self._refuse("loading it would call or_ on what is no flag, which no checkpoint needs")
+        first: Name = given[0]
+        return first
 
     def _note(self, module: str, attribute: str) -> Name:
         if not (module and attribute and f"{module}{attribute}".isprintable()):
