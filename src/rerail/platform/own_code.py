@@ -1,0 +1,85 @@
+"""Which frames of a stack are the user's own code, and not a library's?
+
+In: the file of a frame as an interpreter, a traceback or py-spy names it, and where known the
+prefixes of the run's environment. Out: yes or no; the innermost frame that is the user's own.
+Code of the standard library, of installed packages, of console scripts, of rerail's agent and
+frozen or generated code is not. Promises: nothing is read from the disk, since logs and runs come
+from other machines; an editable install counts as the user's own.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Protocol, TypeVar
+
+from rerail.platform.patterns import linear
+
+_OF_A_LIBRARY = linear(
+    r"(?:^|/)(?:site-packages|dist-packages)/"
+    r"|(?:^|/)lib(?:64)?/(?:python|pypy)\d[0-9.]*t?/"
+    r"|(?:^|/)python3\d+/lib/"  # Windows: C:\Python311\Lib\threading.py
+    r"|(?:^|/)python\d+\.zip/"
+    r"|^/(?:usr/)?(?:local/)?s?bin/"
+    r"|/(?:\.?venv|\.?env|envs/[^/]+|mini(?:conda|forge)\d?|anaconda\d?|conda)/(?:bin|scripts)/"
+    r"|(?:^|/)rerail/(?:agent|preflight/memory)/stub/"
+    r"|/torchinductor_[^/]+/",
+    re.I,
+)
+# What the user typed or pasted has no file, and is the user's own nevertheless.
+_TYPED = linear(r"^<(?:string|stdin|console|input|ipython-input)[^>]*>$")
+_NATIVE = linear(r"\.(?:so|dylib|dll|pyd)(?:\.[0-9.]+)?$|\.(?:c|cc|cpp|cu|h|hpp)$", re.I)
+_WELL_KNOWN = linear(
+    r"^(?:accelerate|bitsandbytes|cv2|dask|datasets|deepspeed|faiss|fairscale|flax|fsspec|h5py"
+    r"|horovod|huggingface_hub|jax|jaxlib|keras|lightning|lightning_fabric|megatron|numba|numpy"
+    r"|pandas|peft|PIL|pyarrow|pytorch_lightning|pytorch_metric_learning|ray|safetensors|scipy"
+    r"|sentence_transformers|sklearn|tensorflow|tokenizers|torch|torch_geometric|torchaudio"
+    r"|torchdata|torchmetrics|torchvision|tqdm|transformers|trl|triton|vllm|wandb|webdataset"
+    r"|xformers|xgboost)$"
+)
+
+
+class Frame(Protocol):
+    @property
+    def file(self) -> str: ...
+
+
+AnyFrame = TypeVar("AnyFrame", bound=Frame)
+
+
+def is_own(path: str, prefixes: Sequence[str] = (), *, is_short: bool = False) -> bool:
+    """Is this file the user's own code?
+
+    `prefixes` are `sys.prefix` and `sys.base_prefix` of the run's interpreter. `is_short`: the name
+    comes from a tool that cuts the folder of the library off, as py-spy prints `threading.py`.
+    """
+    if not path:
+        return False
+    if path.startswith("<"):
+        return _TYPED.search(path) is not None
+    path = path.replace("\\", "/")
+    if _OF_A_LIBRARY.search(path) or _NATIVE.search(path):
+        return False
+    if any(_is_below_bin(path, prefix) for prefix in prefixes if len(prefix) > 1):
+        return False
+    is_relative = not path.startswith(("/", "~")) and path[1:2] != ":"
+    if is_relative and path.endswith((".pyx", ".pxi", ".pxd")):
+        return False  # compiled packages keep the relative name of their source
+    if is_short and is_relative:
+        first = path.partition("/")[0].removesuffix(".py")
+        return not _WELL_KNOWN.match(first) and first not in sys.stdlib_module_names
+    return True
+
+
+def innermost_own(
+    frames: Iterable[AnyFrame], prefixes: Sequence[str] = (), *, is_short: bool = False
+) -> AnyFrame | None:
+    """The first frame that is the user's own; `frames` are innermost first."""
+    return next((f for f in frames if is_own(f.file, prefixes, is_short=is_short)), None)
+
+
+def _is_below_bin(path: str, prefix: str) -> bool:
+    """A program of the environment: torchrun, accelerate, pytest."""
+    root = prefix.replace("\\", "/").rstrip("/")
+    return path.startswith((f"{root}/bin/", f"{root}/Scripts/"))
