@@ -248,6 +248,17 @@ class VitalsRow:
 
 
 @dataclass(frozen=True)
+class LockHolder:
+    """The thread that holds the lock which another one waits for, and where it is."""
+
+    thread: str  # as a sentence has it: the main thread, thread 2 (flush), the same thread
+    thread_id: int
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True)
 class Stall:
     """A stretch without progress, with everybody's stacks."""
 
@@ -257,6 +268,10 @@ class Stall:
     action: str  # report, kill, or the command that was run
     stacks: dict[str, list[ThreadStack]]  # by ProcessRecord.key
     summary: str = ""
+    kind: Literal["stuck", "busy"] = "stuck"  # busy: it worked all the while, and was only told of
+    cpu_cores: float | None = None  # used on average during the silence
+    pace_seconds: float | None = None  # of the run's own steps before
+    holders: dict[str, LockHolder] = field(default_factory=dict)  # by ProcessRecord.key
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.memory import limit_uses, memory_limits, tree_peak
 from rerail.evidence.run.progress import last_printed
+from rerail.evidence.run.stalls import hang_facts
 from rerail.records import Observation
 
 
@@ -35,6 +36,7 @@ def read_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[st
         facts["stuck_process"] = f"{stall.data['role']} (pid {stall.data['pid']})"
         facts["stuck_in"] = stall.data["functions"][:4] or None
         facts["silent_seconds"] = stall.data["silent_seconds"]
+    facts.update(hang_facts(observations))
     if run.info.elapsed_seconds is not None:
         facts["elapsed_seconds"] = round(run.info.elapsed_seconds, 3)
     return {name: value for name, value in facts.items() if value is not None}

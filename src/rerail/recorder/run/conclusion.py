@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rerail.platform.forked_task import ForkedTask
+from rerail.recorder.stalls.watch import Hang
 from rerail.recorder.tree.endings import Ending
 from rerail.records import Outcome, ProcessRecord
 from rerail.wording import duration_in_words
 
+_ENDED_BY_SOMEBODY = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGKILL")
 SYMBOLS_SECONDS = 0.7  # to name the functions of a crash; later readers can do it again at leisure
 
 
@@ -79,18 +81,19 @@ def outcome_of(
     processes: Sequence[ProcessRecord],
     swallowed: str | None,
     *,
-    was_hung: bool,
+    hang: Hang | None = None,
+    was_stopped_for_it: bool = False,
 ) -> Outcome:
     """How the command ended, in one sentence and in fields; `swallowed` is a descendant's death."""
     after = f"after {duration_in_words(elapsed_seconds)}"
     role = processes[0].role if processes else None
     if not ending.is_known:
         return Outcome("unknown", f"the command ended {after}; nobody could tell how", process=role)
-    if was_hung:
+    if was_stopped_for_it:
         how = f"; it ended with {_how(ending)}"
         return Outcome(
             "hang",
-            f"the command made no progress and was stopped {after}{how}",
+            f"the command {_hung(hang)}and was stopped {after}{how}",
             signal=ending.signal,
             exit_code=ending.exit_code,
             process=role,
@@ -99,7 +102,7 @@ def outcome_of(
         core = " (core dumped)" if ending.dumped_core else ""
         return Outcome(
             "signal",
-            f"the command was killed by {ending.signal}{core} {after}",
+            f"the command was killed by {ending.signal}{core} {after}{_interrupted(ending, hang)}",
             signal=ending.signal,
             process=role,
         )
@@ -111,6 +114,7 @@ def outcome_of(
     sentence = f"the command ended with exit code {ending.exit_code} {after}"
     if swallowed is not None:
         sentence += f"; {swallowed}"
+    sentence += _interrupted(ending, hang)
     return Outcome("exit", sentence, exit_code=ending.exit_code, process=role)
 
 
@@ -122,6 +126,20 @@ def swallowed_death(processes: Sequence[ProcessRecord]) -> str | None:
             name = process.name or "a child"
             return f"its process {name} ({process.pid}) was killed by {process.signal}"
     return None
+
+
+def _hung(hang: Hang | None) -> str:
+    if hang is None or not hang.hung_in:
+        return "made no progress "
+    return f"hung for {duration_in_words(hang.seconds)} {hang.hung_in}, "
+
+
+def _interrupted(ending: Ending, hang: Hang | None) -> str:
+    """A hang that somebody ended: how it ended does not say why."""
+    is_from_outside = ending.signal in _ENDED_BY_SOMEBODY or ending.exit_code in (130, 143)
+    if hang is None or not is_from_outside:
+        return ""
+    return f"; it had hung for {duration_in_words(hang.seconds)} {hang.hung_in}".rstrip()
 
 
 def _how(ending: Ending) -> str:

@@ -389,9 +389,13 @@ class _Run:
         after = self._sampling.finish_kernel(processes)
         if after is not None:
             self._writer.write_json("after.json", after)
-        was_hung = self._stalling is not None and self._stalling.has_killed
         outcome = conclusion.outcome_of(
-            ending, elapsed, processes, self._swallowed_death, was_hung=was_hung
+            ending,
+            elapsed,
+            processes,
+            self._swallowed_death,
+            hang=self._stalling.last_hang() if self._stalling is not None else None,
+            was_stopped_for_it=self._stalling is not None and self._stalling.has_killed,
         )
         # Of a command that ended well within a moment nobody will ask for its surroundings.
         self._sampling.finish_surroundings(is_wanted=outcome.kind != "ok")
@@ -420,7 +424,7 @@ class _Run:
         self._let_go(must_relay_on=bool(self._relay.open_channels))
         return Recording(
             self._writer.path,
-            outcome or conclusion.outcome_of(known, elapsed, [], None, was_hung=False),
+            outcome or conclusion.outcome_of(known, elapsed, [], None),
             known.exit_code,
             known.signal_number,
             self._writer.missing,

@@ -1,13 +1,11 @@
-"""Is the run hung, or only slow? Pure logic over three counters and a clock.
+"""Is the run hung, busy without a word, or only slow? Pure logic over four counters and a clock.
 
-In, about ten times a second: optimizer steps, bytes of output and CPU seconds of the tree so far.
-Out: Stalled at the moment a stretch without progress becomes too long, once per stretch; `over`
-tells that it ended. With a threshold given by the user, no step and no output for that long is a
-stall whatever the CPU does, since a spinning deadlock burns CPU too; only before the first step is
-a tree that works given several times as long, because imports and data preparation are silent.
-Without one the threshold comes from the run's own pace, and a tree that works is given several
-times the patience of an idle one at any time.
-docs/design/how-is-a-hang-told-from-slow-work.md has the reasons.
+In, about once a second: optimizer steps, bytes of output, CPU seconds and bytes of input and output
+of the tree so far. Out: Stalled at the moment a stretch without progress becomes too long, at most
+three times per stretch; `over` tells that it ended. A tree that uses neither CPU nor moves bytes is
+stuck when it has stood still for the threshold: what the user gave, else what the run's own pace
+says. One that works is busy: that is said once, and it counts as hung only after a much longer
+time. docs/design/how-is-a-hang-told-from-slow-work.md and when-is-a-busy-run-hung.md say why.
 """
 
 from __future__ import annotations
@@ -20,8 +18,13 @@ FIRST_PHASE_SECONDS = 600.0
 SHORTEST_SECONDS = 60.0
 SLOW_STEPS = 20.0  # patience in slow steps: the 95th percentile of the last ones
 LONGEST_PAUSES = 3.0  # and in pauses as the run has survived them: validation, checkpoints
+# A tree that works is spoken of after this many times its patience, if that is only estimated.
 BUSY_PATIENCE = 5.0
+# And it counts as hung after the longer of these two: silence alone does not tell.
+BUSY_HANG_PATIENCE = 10.0
+BUSY_HANG_SECONDS = 300.0
 BUSY_CORES = 0.1  # a tree that uses less than this is idle: pollers and progress threads do
+BUSY_BYTES_PER_SECOND = 32 << 10  # heartbeats and log files move less
 CPU_WINDOW_SECONDS = 10.0
 PACES_KEPT = 256
 PACES_NEEDED = 5
@@ -33,7 +36,10 @@ class Stalled:
 
     silent_seconds: float
     threshold_seconds: float
-    was_idle: bool  # False: CPU was used all the while, so a spinning deadlock or silent work
+    was_idle: bool  # False: it works, or spins while it waits
+    counts_as_hung: bool = True  # False: only to be told
+    cores: float = 0.0  # used on average since the last progress
+    pace_seconds: float | None = None  # of the run's own steps before
 
 
 class StallWatch:
@@ -46,13 +52,18 @@ class StallWatch:
         self._progress_t = self._progress_cpu = 0.0
         self._step_t: float | None = None
         self._busy_t = 0.0
-        self._cpu_mark = (0.0, 0.0)
-        self._has_fired = False
+        self._work_mark = (0.0, 0.0, 0)
+        self._has_told = self._has_fired = False
         self._step_paces: deque[float] = deque(maxlen=PACES_KEPT)
         self._longest_pause = 0.0
 
     def observe(
-        self, t: float, steps_total: int, output_bytes_total: int, cpu_seconds_total: float
+        self,
+        t: float,
+        steps_total: int,
+        output_bytes_total: int,
+        cpu_seconds_total: float,
+        moved_bytes_total: int = 0,
     ) -> Stalled | None:
         """Take the counters at time `t`; a stall that begins now comes back."""
         self.over = None
@@ -60,31 +71,51 @@ class StallWatch:
         if self._progress is None:
             self._progress = progress
             self._progress_t = self._busy_t = t
-            self._cpu_mark = (t, cpu_seconds_total)
+            self._work_mark = (t, cpu_seconds_total, moved_bytes_total)
             self._progress_cpu = cpu_seconds_total
             if steps_total > 0:
                 self._step_t = t
             return None
-        self._watch_cpu(t, cpu_seconds_total)
+        self._watch_work(t, cpu_seconds_total, moved_bytes_total)
         if progress != self._progress:
             self._take_progress(t, progress)
             self._progress_cpu = cpu_seconds_total
+            self._work_mark = (t, cpu_seconds_total, moved_bytes_total)
             return None
         if self._has_fired:
             return None
         silent = t - self._progress_t
-        idle = t - max(self._progress_t, self._busy_t)
         threshold = self._given_seconds or self.patience_seconds()
-        work_counts = self._given_seconds is None or self._step_t is None
-        is_stalled = (idle if work_counts else silent) >= threshold
-        if not is_stalled and silent >= threshold * BUSY_PATIENCE:
-            threshold *= BUSY_PATIENCE
-            is_stalled = True
-        if not is_stalled:
-            return None
-        self._has_fired = True
-        used_cores = (cpu_seconds_total - self._progress_cpu) / max(silent, 1e-9)
-        return Stalled(silent, threshold, was_idle=used_cores < BUSY_CORES)
+        cores = (cpu_seconds_total - self._progress_cpu) / max(silent, 1e-9)
+        if t - max(self._progress_t, self._busy_t) >= threshold:
+            self._has_fired = self._has_told = True
+            return Stalled(silent, threshold, True, True, cores, self.pace_seconds())
+        longest = max(threshold * BUSY_HANG_PATIENCE, BUSY_HANG_SECONDS)
+        if silent >= longest:
+            self._has_fired = self._has_told = True
+            return Stalled(silent, longest, False, True, cores, self.pace_seconds())
+        spoken_of = threshold * (BUSY_PATIENCE if self._given_seconds is None else 1.0)
+        is_working_now = t - self._busy_t < 1.5 * self._window_seconds()
+        if silent >= spoken_of and is_working_now and not self._has_told:
+            self._has_told = True
+            return Stalled(silent, spoken_of, False, False, cores, self.pace_seconds())
+        return None
+
+    def silent_seconds(self, t: float) -> float:
+        return t - self._progress_t
+
+    def silent_share(self, t: float) -> float:
+        """How much of its patience a stretch without progress has used up."""
+        return self.silent_seconds(t) / (self._given_seconds or self.patience_seconds())
+
+    def is_hung_after_all(self) -> None:
+        """Somebody looked closer at a tree that seemed busy: it spins and waits."""
+        self._has_fired = self._has_told = True
+
+    def pace_seconds(self) -> float | None:
+        """A step of this run, in the middle of its last ones."""
+        paces = sorted(self._step_paces)
+        return paces[len(paces) // 2] if paces else None
 
     def patience_seconds(self) -> float:
         """How long an idle tree may be silent, from the run's own pace."""
@@ -96,9 +127,9 @@ class StallWatch:
 
     def _take_progress(self, t: float, progress: tuple[int, int]) -> None:
         silent = t - self._progress_t
-        if self._has_fired:
+        if self._has_fired or self._has_told:
             self.over = silent
-            self._has_fired = False
+            self._has_fired = self._has_told = False
         self._longest_pause = max(self._longest_pause, silent)
         assert self._progress is not None
         steps = progress[0] - self._progress[0]
@@ -109,11 +140,18 @@ class StallWatch:
             self._step_t = t
         self._progress, self._progress_t = progress, t
 
-    def _watch_cpu(self, t: float, cpu_seconds: float) -> None:
-        since, used_before = self._cpu_mark
+    def _window_seconds(self) -> float:
         # Several looks within the user's threshold, or busy and idle could not be told apart in it.
-        if t - since < min(CPU_WINDOW_SECONDS, (self._given_seconds or CPU_WINDOW_SECONDS) / 4):
+        return min(CPU_WINDOW_SECONDS, (self._given_seconds or CPU_WINDOW_SECONDS) / 4)
+
+    def _watch_work(self, t: float, cpu_seconds: float, moved_bytes: int) -> None:
+        since, used_before, moved_before = self._work_mark
+        passed = t - since
+        if passed < self._window_seconds():
             return
-        if (cpu_seconds - used_before) / (t - since) >= BUSY_CORES:
+        if (
+            cpu_seconds - used_before >= BUSY_CORES * passed
+            or moved_bytes - moved_before >= BUSY_BYTES_PER_SECOND * passed
+        ):
             self._busy_t = t
-        self._cpu_mark = (t, cpu_seconds)
+        self._work_mark = (t, cpu_seconds, moved_bytes)
