@@ -1,15 +1,14 @@
 """Does a tree that uses the CPU work, or does it spin while it waits?
 
 In: the processes, and several looks at their stacks. Out: `True` only if every thread that used the
-CPU was in a function that waits by spinning, in every look. Bytes that a tree has read and written
-are counted here as well. Promises: a thread whose stack cannot be read counts as one that works.
+CPU was in a function that waits by spinning, in every look. Promises: a thread whose stack cannot
+be read counts as one that works.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 
 from rerail.platform.patterns import linear
 from rerail.platform.proc_files import read_stat
@@ -23,7 +22,6 @@ _SPINS = linear(
     r"^(gomp_(team_)?barrier_wait|gomp_\w*wait|do_spin|do_wait|__kmp\w*(wait|barrier|release|yield)"
     r"|_*sched_yield|pthread_spin_lock|cpu_relax|ncclProxy|blas_thread_server)"
 )
-_MOST_PROCESSES = 64
 
 Ticks = Mapping[tuple[str, int], int]
 
@@ -63,16 +61,3 @@ def only_spins(
 def _spins(thread: ThreadStack) -> bool:
     inner = [frame.function for frame in thread.native[:3] if frame.function]
     return is_in_openmp(thread) or any(_SPINS.match(name) for name in inner)
-
-
-def moved_bytes(pids: Iterable[int]) -> int:
-    """What these processes have read and written so far, from files, pipes and disks."""
-    total = 0
-    for pid in list(pids)[:_MOST_PROCESSES]:
-        try:
-            text = Path(f"/proc/{pid}/io").read_text()
-        except OSError:
-            continue
-        fields = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
-        total += int(fields.get("rchar", 0)) + int(fields.get("wchar", 0))
-    return total

@@ -26,6 +26,7 @@ BUSY_HANG_SECONDS = 300.0
 BUSY_CORES = 0.1  # a tree that uses less than this is idle: pollers and progress threads do
 BUSY_BYTES_PER_SECOND = 32 << 10  # heartbeats and log files move less
 CPU_WINDOW_SECONDS = 10.0
+SILENCE_TO_COUNT_IN = 0.25  # of the patience: a healthy run does not pay for counting
 PACES_KEPT = 256
 PACES_NEEDED = 5
 
@@ -38,8 +39,9 @@ class Stalled:
     threshold_seconds: float
     was_idle: bool  # False: it works, or spins while it waits
     counts_as_hung: bool = True  # False: only to be told
-    cores: float = 0.0  # used on average since the last progress
+    cores: float = 0.0  # used on average in the later part of the silence
     pace_seconds: float | None = None  # of the run's own steps before
+    is_computing: bool = False  # it works with the CPU, not only with files
 
 
 class StallWatch:
@@ -49,9 +51,11 @@ class StallWatch:
         self._given_seconds = threshold_seconds
         self.over: float | None = None
         self._progress: tuple[int, int] | None = None
-        self._progress_t = self._progress_cpu = 0.0
+        self._progress_t = 0.0
+        self._silence_mark: tuple[float, float] | None = None
         self._step_t: float | None = None
         self._busy_t = 0.0
+        self._is_computing = False
         self._work_mark = (0.0, 0.0, 0)
         self._has_told = self._has_fired = False
         self._step_paces: deque[float] = deque(maxlen=PACES_KEPT)
@@ -64,42 +68,53 @@ class StallWatch:
         output_bytes_total: int,
         cpu_seconds_total: float,
         moved_bytes_total: int = 0,
+        queued_seconds_total: float = 0.0,
     ) -> Stalled | None:
-        """Take the counters at time `t`; a stall that begins now comes back."""
+        """Take the counters at time `t`; a stall that begins now comes back.
+
+        `queued_seconds_total`: how long threads have waited for a core, which is work as well.
+        """
         self.over = None
+        wanted = cpu_seconds_total + queued_seconds_total
         progress = (steps_total, output_bytes_total)
         if self._progress is None:
             self._progress = progress
             self._progress_t = self._busy_t = t
-            self._work_mark = (t, cpu_seconds_total, moved_bytes_total)
-            self._progress_cpu = cpu_seconds_total
+            self._work_mark = (t, wanted, moved_bytes_total)
             if steps_total > 0:
                 self._step_t = t
             return None
-        self._watch_work(t, cpu_seconds_total, moved_bytes_total)
+        self._watch_work(t, wanted, moved_bytes_total)
         if progress != self._progress:
             self._take_progress(t, progress)
-            self._progress_cpu = cpu_seconds_total
-            self._work_mark = (t, cpu_seconds_total, moved_bytes_total)
+            self._work_mark = (t, wanted, moved_bytes_total)
+            self._silence_mark = None
             return None
         if self._has_fired:
             return None
         silent = t - self._progress_t
         threshold = self._given_seconds or self.patience_seconds()
-        cores = (cpu_seconds_total - self._progress_cpu) / max(silent, 1e-9)
+        if self._silence_mark is None and silent >= SILENCE_TO_COUNT_IN * threshold:
+            self._silence_mark = (t, cpu_seconds_total)
+        pace = self.pace_seconds()
+        cores = self._cores(t, cpu_seconds_total)
         if t - max(self._progress_t, self._busy_t) >= threshold:
             self._has_fired = self._has_told = True
-            return Stalled(silent, threshold, True, True, cores, self.pace_seconds())
+            return Stalled(silent, threshold, True, True, cores, pace)
         longest = max(threshold * BUSY_HANG_PATIENCE, BUSY_HANG_SECONDS)
         if silent >= longest:
             self._has_fired = self._has_told = True
-            return Stalled(silent, longest, False, True, cores, self.pace_seconds())
+            return Stalled(silent, longest, False, True, cores, pace, self._is_computing)
         spoken_of = threshold * (BUSY_PATIENCE if self._given_seconds is None else 1.0)
         is_working_now = t - self._busy_t < 1.5 * self._window_seconds()
         if silent >= spoken_of and is_working_now and not self._has_told:
             self._has_told = True
-            return Stalled(silent, spoken_of, False, False, cores, self.pace_seconds())
+            return Stalled(silent, spoken_of, False, False, cores, pace, self._is_computing)
         return None
+
+    def _cores(self, t: float, cpu_seconds: float) -> float:
+        since, used_before = self._silence_mark or (t, cpu_seconds)
+        return (cpu_seconds - used_before) / (t - since) if t > since else 0.0
 
     def silent_seconds(self, t: float) -> float:
         return t - self._progress_t
@@ -144,14 +159,13 @@ class StallWatch:
         # Several looks within the user's threshold, or busy and idle could not be told apart in it.
         return min(CPU_WINDOW_SECONDS, (self._given_seconds or CPU_WINDOW_SECONDS) / 4)
 
-    def _watch_work(self, t: float, cpu_seconds: float, moved_bytes: int) -> None:
-        since, used_before, moved_before = self._work_mark
+    def _watch_work(self, t: float, wanted_seconds: float, moved_bytes: int) -> None:
+        since, wanted_before, moved_before = self._work_mark
         passed = t - since
         if passed < self._window_seconds():
             return
-        if (
-            cpu_seconds - used_before >= BUSY_CORES * passed
-            or moved_bytes - moved_before >= BUSY_BYTES_PER_SECOND * passed
-        ):
+        is_computing = wanted_seconds - wanted_before >= BUSY_CORES * passed
+        if is_computing or moved_bytes - moved_before >= BUSY_BYTES_PER_SECOND * passed:
             self._busy_t = t
-        self._work_mark = (t, cpu_seconds, moved_bytes)
+            self._is_computing = is_computing
+        self._work_mark = (t, wanted_seconds, moved_bytes)

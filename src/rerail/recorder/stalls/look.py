@@ -75,6 +75,7 @@ def look_closer(
         action,
         found,
         kind="stuck" if is_hung and (stalled.was_idle or not stalled.counts_as_hung) else "busy",
+        is_computing=stalled.is_computing,
         cpu_cores=round(stalled.cores, 3),
         pace_seconds=stalled.pace_seconds,
         holders=holders,

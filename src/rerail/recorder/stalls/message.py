@@ -16,6 +16,7 @@ from rerail.wording import duration_in_words, file_name, seconds_in_words
 WIDTH = 80 - len("rerail: ")
 MOST_LINES = 7  # the last one of eight is for what is done about it
 _MOST_PROCESSES = 3
+_NO_BREAK = "\u00a0"
 
 
 def stall_lines(
@@ -36,7 +37,8 @@ def headline(stall: Stall, places: Sequence[Place], holders: Mapping[str, LockHo
     place = places[0] if places else None
     if stall.kind == "busy":
         where = f" in {_where(place)}" if place is not None else ""
-        return f"computes{where} since {silent}; looks busy, not stuck"
+        does = "computes" if stall.is_computing else "reads or writes"
+        return f"{does}{where} since {silent}; {_together('looks busy, not stuck')}"
     if place is None:
         return f"has stood still for {silent}; nobody's stack could be read"
     waits = f" waits for {_what(place, holders)}" if place.waits else " does not go on"
@@ -46,7 +48,7 @@ def headline(stall: Stall, places: Sequence[Place], holders: Mapping[str, LockHo
 def hung_in(place: Place, holders: Mapping[str, LockHolder]) -> str:
     """For the end of a sentence: "in hang.py:7 save(), waiting for a lock that …"."""
     waits = f", waiting for {_what(place, holders)}" if place.waits else ""
-    return f"in {_where(place)}{waits}"
+    return f"in {_where(place)}{waits}".replace(_NO_BREAK, " ")
 
 
 def _what(place: Place, holders: Mapping[str, LockHolder]) -> str:
@@ -69,7 +71,7 @@ def _where(place: Place) -> str:
 
 
 def _at(frame: PythonFrame | LockHolder) -> str:
-    return f"{file_name(frame.file)}:{frame.line} {function_shown(frame.function)}"
+    return _together(f"{file_name(frame.file)}:{frame.line} {function_shown(frame.function)}")
 
 
 def function_shown(function: str) -> str:
@@ -99,12 +101,16 @@ def _pace(seconds: float) -> str:
 
 def _wrapped(text: str, most: int) -> list[str]:
     lines = textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
-    return (
-        [*lines[: most - 1], _cut(" ".join([lines[most - 1], *map(str.strip, lines[most:])]))]
-        if (len(lines) >= most)
-        else lines
-    )
+    if len(lines) > most:
+        lines[most - 1 :] = [" ".join([lines[most - 1], *map(str.strip, lines[most:])])]
+    return [_cut(line) for line in lines]
+
+
+def _together(words: str) -> str:
+    """Not to be torn apart at the end of a line."""
+    return words.replace(" ", _NO_BREAK)
 
 
 def _cut(line: str) -> str:
+    line = line.replace(_NO_BREAK, " ")
     return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"

@@ -112,13 +112,15 @@ def most_workers(boxes: Iterable[BlackBox]) -> int | None:
     return max(counts, default=None)
 
 
-def _suspicion(place: Place) -> tuple[bool, bool, bool, bool, bool]:
+def _suspicion(place: Place) -> tuple[bool, ...]:
     return (
         place.who.role not in _BESIDE_THE_RUN,
         not place.waits_for_work,
         bool(place.own) or place.who.was_forked_beside_threads,
+        place.waits is None or place.waits.kind not in ("loader", "collective", "child"),
         not place.waits_on_process,
         place.who.was_forked_beside_threads,
+        place.who.role in _CHILDREN_FOR_WORK,
     )
 
 

@@ -13,20 +13,18 @@ import os
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from rerail.platform.forked_task import ForkedTask
+from rerail.recorder.stalls.activity import Work, count_work
+from rerail.recorder.stalls.judgement import SILENCE_TO_COUNT_IN, Stalled, StallWatch
 from rerail.recorder.tree.processes import Tree
 from rerail.store import RunWriter
 from rerail.wording import duration_in_words
 
-if TYPE_CHECKING:
-    from rerail.recorder.stalls.judgement import Stalled
-
 STACKS_SECONDS = 30.0
 TERM_GRACE_SECONDS = 5.0
 LAST_WORDS_SECONDS = 10.0  # between an interrupt and the end
-SILENCE_TO_COUNT_IN = 0.25  # of the patience
 
 
 class Hang(NamedTuple):
@@ -45,7 +43,6 @@ class StallOptions(Protocol):
 
 class Stalling:
     def __init__(self, writer: RunWriter, tree: Tree, options: StallOptions) -> None:
-        from rerail.recorder.stalls.judgement import StallWatch
         from rerail.recorder.vitals.progress import ProgressCounters
 
         self._writer = writer
@@ -61,8 +58,9 @@ class Stalling:
         self._hung_in = ""
         self._over: Hang | None = None
         self._over_t = 0.0
-        self._moved_bytes = 0
-        self._moved_mark: int | None = None
+        self._work = Work()
+        self._work_mark: tuple[Work, float] | None = None
+        self._waiting: Stalled | None = None  # noticed while an earlier look was under way
         self.has_killed = False
 
     def last_hang(self) -> Hang | None:
@@ -76,42 +74,44 @@ class Stalling:
         is_recent = self._over is not None and now - self._over_t <= LAST_WORDS_SECONDS
         return self._over if is_recent else None
 
-    def look(self, output_bytes: int, cpu_seconds: float) -> None:
+    def look(self, output_bytes: int, tree_cpu_seconds: float) -> None:
         """Once a second."""
         if self._look is not None and self._look[0].is_over():
             self._end_look()
         if self._kill_at is not None and time.monotonic() >= self._kill_at:
             self._kill_at = None
             self._signal_all(signal.SIGKILL)
-        stalled = self._observe(output_bytes, cpu_seconds)
+        stalled = self._observe(output_bytes, tree_cpu_seconds) or self._waiting
+        self._waiting = stalled if self._look is not None else None
         if stalled is not None and self._look is None:
             self._begin_look(stalled)
 
-    def _observe(self, output_bytes: int, cpu_seconds: float) -> Stalled | None:
+    def _observe(self, output_bytes: int, tree_cpu_seconds: float) -> Stalled | None:
         now = self._writer.now()
         steps = self._counters.total()
-        stalled = self._watch.observe(now, steps, output_bytes, cpu_seconds, self._moved(now))
+        work = self._work_so_far(now, tree_cpu_seconds)
+        stalled = self._watch.observe(
+            now, steps, output_bytes, work.cpu_seconds, work.moved_bytes, work.queued_seconds
+        )
         if self._watch.over is not None and not self.has_killed:
             if self._event is not None:
                 silent = round(self._watch.over, 3)
                 self._writer.event(f"{self._event}-over", silent_seconds=silent)
             if self._event == "stall":
                 self._over, self._over_t = Hang(self._watch.over, self._hung_in), now
-            self._event = None
+            self._event = self._waiting = None
         return stalled
 
-    def _moved(self, now: float) -> int:
-        """Bytes read and written, counted only in a silence: a healthy run does not pay for it."""
+    def _work_so_far(self, now: float, tree_cpu_seconds: float) -> Work:
+        """CPU time and bytes, counted only in a silence: a healthy run does not pay for it."""
         if self._watch.silent_share(now) < SILENCE_TO_COUNT_IN:
-            self._moved_mark = None
-            return self._moved_bytes
-        from rerail.recorder.stalls.busy_or_spinning import moved_bytes
-
-        total = moved_bytes(self._tree.living)
-        if self._moved_mark is not None:
-            self._moved_bytes += max(0, total - self._moved_mark)
-        self._moved_mark = total
-        return self._moved_bytes
+            self._work_mark = None
+            return self._work
+        mark = (count_work(self._tree.living), tree_cpu_seconds)
+        if self._work_mark is not None:
+            self._work = self._work.plus(self._work_mark, mark)
+        self._work_mark = mark
+        return self._work
 
     def _begin_look(self, stalled: Stalled) -> None:
         self._began_t = self._writer.now() - stalled.silent_seconds
@@ -224,9 +224,9 @@ class Stalling:
         except OSError:
             pass
 
-    def close(self, output_bytes: int, cpu_seconds: float) -> None:
+    def close(self, output_bytes: int, tree_cpu_seconds: float) -> None:
         """The run is over; its last words may have ended a stall."""
-        self._observe(output_bytes, cpu_seconds)
+        self._observe(output_bytes, tree_cpu_seconds)
         if self._look is not None:
             task, read_end, _ = self._look
             task.cancel()
