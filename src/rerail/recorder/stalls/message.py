@@ -48,7 +48,8 @@ def headline(stall: Stall, places: Sequence[Place], holders: Mapping[str, LockHo
 def hung_in(place: Place, holders: Mapping[str, LockHolder]) -> str:
     """For the end of a sentence: "in hang.py:7 save(), waiting for a lock that …"."""
     waits = f", waiting for {_what(place, holders)}" if place.waits else ""
-    return f"in {_where(place)}{waits}".replace(_NO_BREAK, " ")
+    text = f"in {_where(place)}{waits}".replace(_NO_BREAK, " ")
+    return "".join(c if c.isprintable() else "?" for c in text)[:300]
 
 
 def _what(place: Place, holders: Mapping[str, LockHolder]) -> str:
@@ -112,5 +113,5 @@ def _together(words: str) -> str:
 
 
 def _cut(line: str) -> str:
-    line = line.replace(_NO_BREAK, " ")
+    line = "".join(c if c.isprintable() else "?" for c in line.replace(_NO_BREAK, " "))
     return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"

@@ -220,7 +220,7 @@ class Stalling:
             return
         try:
             ending = "\r\n" if sys.stderr.isatty() else "\n"
-            os.write(2, f"rerail: {text}{ending}".encode())
+            os.write(2, f"rerail: {text}{ending}".encode(errors="replace"))
         except OSError:
             pass
 
