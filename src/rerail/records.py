@@ -269,6 +269,7 @@ class Stall:
     stacks: dict[str, list[ThreadStack]]  # by ProcessRecord.key
     summary: str = ""
     kind: Literal["stuck", "busy"] = "stuck"  # busy: it worked all the while, and was only told of
+    is_early: bool = False  # taken in case that somebody ends the run; nobody was told
     is_computing: bool = False  # False for a busy run that only reads or writes
     cpu_cores: float | None = None  # used on average during the silence
     pace_seconds: float | None = None  # of the run's own steps before

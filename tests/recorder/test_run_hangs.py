@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from run_driver import PROGRAMS, Finished, rerail_run, run_recorded
 
 from rerail.diagnosis import explain_run
+from rerail.errors import RerailError
 from rerail.recorder.stalls.stacks_by_debugger import find_program
 
 PROGRAM = PROGRAMS / "stalls_hangs.py"
@@ -113,7 +115,37 @@ def test_who_ends_a_hang_is_not_its_cause(tmp_path: Path, number: int) -> None:
     assert facts["where"]["function"] == "save"
     outcome = done.folder.info().outcome
     assert outcome is not None and outcome.kind == "signal"
-    assert "it had hung for" in outcome.summary and "save()" in outcome.summary
+    assert "it had stood still for" in outcome.summary and "save()" in outcome.summary
+
+
+@with_variables
+def test_a_hang_that_is_ended_long_before_it_counts_as_one(tmp_path: Path) -> None:
+    """By default a run has ten minutes before its first steps; people wait for less."""
+    child = subprocess.Popen(
+        rerail_run(tmp_path, *hangs("held_by_a_thread")),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    done = Finished(0, b"", b"", tmp_path)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not _has_event(done, "quiet"):
+        time.sleep(0.2)
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=60)
+    assert b"rerail:" not in err
+    cause, facts = answer(done)
+    assert cause == "deadlock"
+    assert facts["where"]["function"] == "save" and facts["hang"]["seconds"] >= 10
+    outcome = done.folder.info().outcome
+    assert outcome is not None and "it had stood still for" in outcome.summary
+
+
+def _has_event(done: Finished, kind: str) -> bool:
+    try:
+        return bool(done.events(kind))
+    except RerailError:
+        return False  # it has hardly begun
 
 
 @with_variables

@@ -6,9 +6,9 @@ comes first; native functions are one line below the Python frames that called t
 
 from __future__ import annotations
 
-from rerail.evidence import RecordedRun, read_stalls
+from rerail.evidence import RecordedRun, read_stalls, telling_stall
 from rerail.platform.own_code import is_own
-from rerail.records import Observation, PythonFrame, ThreadStack
+from rerail.records import Observation, PythonFrame, Stall, ThreadStack
 from rerail.wording import duration_in_words, file_name
 
 MOST_PROCESSES = 4
@@ -18,24 +18,24 @@ _MOST_NATIVE = 4
 
 
 def stall_stack_lines(run: RecordedRun) -> list[str]:
-    if not run.stalls:
+    stall = telling_stall(run)
+    if stall is None:
         return []
-    stall = run.stalls[-1]
     silent = duration_in_words(stall.silent_seconds)
     what = "Where it stood still" if stall.kind == "stuck" else "What it did without a word"
     lines = [f"{what} (after {silent} without a step and without output)"]
     seen = read_stalls(run)
     for observation in seen[:MOST_PROCESSES]:
-        lines += _process_lines(observation, run)
+        lines += _process_lines(observation, stall)
     if len(seen) > MOST_PROCESSES:
         lines.append(f"  and {len(seen) - MOST_PROCESSES} more processes")
     return ["".join(c if c.isprintable() else "?" for c in line) for line in lines]
 
 
-def _process_lines(observation: Observation, run: RecordedRun) -> list[str]:
+def _process_lines(observation: Observation, stall: Stall) -> list[str]:
     data = observation.data
-    key = next((k for k in run.stalls[-1].stacks if k.startswith(f"{data['pid']}-")), None)
-    threads = run.stalls[-1].stacks.get(key, []) if key else []
+    key = next((k for k in stall.stacks if k.startswith(f"{data['pid']}-")), None)
+    threads = stall.stacks[key] if key else []
     told = [thread for thread in threads if thread.python] or threads[:1]
     lines = []
     for thread in told[:MOST_THREADS]:
@@ -43,7 +43,8 @@ def _process_lines(observation: Observation, run: RecordedRun) -> list[str]:
         waits = data["waits_for"] if is_telling else thread.waits_for
         if is_telling and (holder := data["holder"]) is not None:
             waits = f"{waits} that {holder['thread']} holds"
-        lines.append(f"  {_called(data, thread)}{f': waits for {waits}' if waits else ''}")
+        does = f": waits for {waits}" if waits and not waits.startswith("nothing") else ""
+        lines.append(f"  {_called(data, thread)}{does}")
         lines += [f"    {_frame(frame)}" for frame in thread.python[:MOST_FRAMES]]
         if len(thread.python) > MOST_FRAMES:
             lines.append(f"    … {len(thread.python) - MOST_FRAMES} more frames")

@@ -30,15 +30,29 @@ _ENDED_BY_SOMEBODY = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGKILL")
 
 
 def read_stalls(run: RecordedRun) -> list[Observation]:
-    if not run.stalls:
+    stall = telling_stall(run)
+    if stall is None:
         return []
-    stall = run.stalls[-1]  # the last one is the one that it did not come out of
     boxes = {f"{box.pid}-{box.start_ticks}": box for box in run.boxes}
     who = who_is_who(run.processes, boxes)
     places = find_places(stall.stacks, who, most_workers(run.boxes))
     if not places:
         return [_without_stacks(run, stall)]
     return [_stuck(run, stall, place) for place in places[:MOST_PROCESSES]]
+
+
+def telling_stall(run: RecordedRun) -> Stall | None:
+    """The last one, which the run did not come out of.
+
+    One that was taken early counts only if somebody ended the run in that silence.
+    """
+    for stall in reversed(run.stalls):
+        if not stall.is_early:
+            return stall
+        over = _over(run, stall)
+        if _was_ended(run, stall) and not (over and over[1]):
+            return stall
+    return None
 
 
 def hang_facts(observations: Sequence[Observation]) -> dict[str, Any]:
@@ -105,21 +119,29 @@ def _over(run: RecordedRun, stall: Stall) -> tuple[float, bool] | None:
     """When the silence ended, and whether the run went on by itself."""
     ended = [
         event.t_seconds
-        for event in run.events_of("stall-over", "busy-over")
+        for event in run.events_of("stall-over", "busy-over", "quiet-over")
         if event.t_seconds >= stall.t_seconds
     ]
     if not ended:
         return None
-    signals = [
+    began_to_end = min([*_signals(run, stall), run.end_t_seconds - LAST_WORDS_SECONDS])
+    is_last_words = _was_ended(run, stall) and ended[0] >= began_to_end - 1.0
+    return ended[0], not is_last_words and not run.was_stopped_for_a_stall
+
+
+def _was_ended(run: RecordedRun, stall: Stall) -> bool:
+    """By somebody, with a signal."""
+    main = run.main
+    died_of_one = main is not None and main.signal in _ENDED_BY_SOMEBODY
+    return died_of_one or bool(_signals(run, stall))
+
+
+def _signals(run: RecordedRun, stall: Stall) -> list[float]:
+    return [
         event.t_seconds
         for event in run.events_of("signal-forwarded")
         if event.data.get("signal") in _ENDED_BY_SOMEBODY and event.t_seconds >= stall.t_seconds
     ]
-    main = run.main
-    was_ended = bool(signals) or (main is not None and main.signal in _ENDED_BY_SOMEBODY)
-    began_to_end = min([*signals, run.end_t_seconds - LAST_WORDS_SECONDS])
-    is_last_words = was_ended and ended[0] >= began_to_end - 1.0
-    return ended[0], not is_last_words and not run.was_stopped_for_a_stall
 
 
 def _where(run: RecordedRun, place: Place) -> dict[str, Any] | None:

@@ -137,9 +137,9 @@ def _hung(hang: Hang | None) -> str:
 def _interrupted(ending: Ending, hang: Hang | None) -> str:
     """A hang that somebody ended: how it ended does not say why."""
     is_from_outside = ending.signal in _ENDED_BY_SOMEBODY or ending.exit_code in (130, 143)
-    if hang is None or not is_from_outside:
+    if hang is None or not is_from_outside or not hang.hung_in:
         return ""
-    return f"; it had hung for {duration_in_words(hang.seconds)} {hang.hung_in}".rstrip()
+    return f"; it had stood still for {duration_in_words(hang.seconds)} {hang.hung_in}".rstrip()
 
 
 def _how(ending: Ending) -> str:

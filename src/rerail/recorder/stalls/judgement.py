@@ -2,7 +2,7 @@
 
 In, about once a second: optimizer steps, bytes of output, CPU seconds and bytes of input and output
 of the tree so far. Out: Stalled at the moment a stretch without progress becomes too long, at most
-three times per stretch; `over` tells that it ended. A tree that uses neither CPU nor moves bytes is
+four times per stretch; `over` tells that it ended. A tree that uses neither CPU nor moves bytes is
 stuck when it has stood still for the threshold: what the user gave, else what the run's own pace
 says. One that works is busy: that is said once, and it counts as hung only after a much longer
 time. docs/design/how-is-a-hang-told-from-slow-work.md and when-is-a-busy-run-hung.md say why.
@@ -27,6 +27,10 @@ BUSY_CORES = 0.1  # a tree that uses less than this is idle: pollers and progres
 BUSY_BYTES_PER_SECOND = 32 << 10  # heartbeats and log files move less
 CPU_WINDOW_SECONDS = 10.0
 SILENCE_TO_COUNT_IN = 0.25  # of the patience: a healthy run does not pay for counting
+# Who ends a run that stands still does not wait ten minutes for it: so an idle tree is looked at
+# early, without a word. A silence that was survived makes the next look come later.
+EARLY_SECONDS = 10.0
+EARLY_PATIENCE = 2.0
 PACES_KEPT = 256
 PACES_NEEDED = 5
 
@@ -42,6 +46,7 @@ class Stalled:
     cores: float = 0.0  # used on average in the later part of the silence
     pace_seconds: float | None = None  # of the run's own steps before
     is_computing: bool = False  # it works with the CPU, not only with files
+    is_early: bool = False  # to be looked at, not to be told
 
 
 class StallWatch:
@@ -57,7 +62,8 @@ class StallWatch:
         self._busy_t = 0.0
         self._is_computing = False
         self._work_mark = (0.0, 0.0, 0)
-        self._has_told = self._has_fired = False
+        self._has_told = self._has_fired = self._has_looked = False
+        self._early_seconds = EARLY_SECONDS
         self._step_paces: deque[float] = deque(maxlen=PACES_KEPT)
         self._longest_pause = 0.0
 
@@ -94,13 +100,17 @@ class StallWatch:
             return None
         silent = t - self._progress_t
         threshold = self._given_seconds or self.patience_seconds()
-        if self._silence_mark is None and silent >= SILENCE_TO_COUNT_IN * threshold:
+        if self._silence_mark is None and silent >= self.count_after_seconds():
             self._silence_mark = (t, cpu_seconds_total)
         pace = self.pace_seconds()
         cores = self._cores(t, cpu_seconds_total)
-        if t - max(self._progress_t, self._busy_t) >= threshold:
+        idle = t - max(self._progress_t, self._busy_t)
+        if idle >= threshold:
             self._has_fired = self._has_told = True
             return Stalled(silent, threshold, True, True, cores, pace)
+        if not self._has_looked and idle >= self._early_seconds <= threshold / EARLY_PATIENCE:
+            self._has_looked = True
+            return Stalled(silent, self._early_seconds, True, False, cores, pace, is_early=True)
         longest = max(threshold * BUSY_HANG_PATIENCE, BUSY_HANG_SECONDS)
         if silent >= longest:
             self._has_fired = self._has_told = True
@@ -119,9 +129,10 @@ class StallWatch:
     def silent_seconds(self, t: float) -> float:
         return t - self._progress_t
 
-    def silent_share(self, t: float) -> float:
-        """How much of its patience a stretch without progress has used up."""
-        return self.silent_seconds(t) / (self._given_seconds or self.patience_seconds())
+    def count_after_seconds(self) -> float:
+        """How long a silence is before it matters whether the tree works."""
+        patience = min(self._given_seconds or self.patience_seconds(), EARLY_SECONDS)
+        return SILENCE_TO_COUNT_IN * patience
 
     def is_hung_after_all(self) -> None:
         """Somebody looked closer at a tree that seemed busy: it spins and waits."""
@@ -142,9 +153,11 @@ class StallWatch:
 
     def _take_progress(self, t: float, progress: tuple[int, int]) -> None:
         silent = t - self._progress_t
-        if self._has_fired or self._has_told:
+        if self._has_fired or self._has_told or self._has_looked:
             self.over = silent
-            self._has_fired = self._has_told = False
+            if self._has_looked:
+                self._early_seconds = max(self._early_seconds, EARLY_PATIENCE * silent)
+            self._has_fired = self._has_told = self._has_looked = False
         self._longest_pause = max(self._longest_pause, silent)
         assert self._progress is not None
         steps = progress[0] - self._progress[0]
@@ -156,8 +169,8 @@ class StallWatch:
         self._progress, self._progress_t = progress, t
 
     def _window_seconds(self) -> float:
-        # Several looks within the user's threshold, or busy and idle could not be told apart in it.
-        return min(CPU_WINDOW_SECONDS, (self._given_seconds or CPU_WINDOW_SECONDS) / 4)
+        # Several looks within the threshold, or busy and idle could not be told apart in it.
+        return min(CPU_WINDOW_SECONDS, self._given_seconds or EARLY_SECONDS, EARLY_SECONDS) / 4
 
     def _watch_work(self, t: float, wanted_seconds: float, moved_bytes: int) -> None:
         since, wanted_before, moved_before = self._work_mark

@@ -57,7 +57,7 @@ def look_closer(
     before, began = busy_or_spinning.cpu_ticks(keys), time.monotonic()
     found = stacks.take(records, writer.agent_dir)
     is_hung = stalled.counts_as_hung
-    if not is_hung:
+    if not is_hung and not stalled.is_early:
         looks = [found]
         for _ in range(busy_or_spinning.LOOKS - 1):
             time.sleep(busy_or_spinning.BETWEEN_LOOKS_SECONDS)
@@ -74,7 +74,8 @@ def look_closer(
         stalled.threshold_seconds,
         action,
         found,
-        kind="stuck" if is_hung and (stalled.was_idle or not stalled.counts_as_hung) else "busy",
+        kind="stuck" if stalled.was_idle or is_hung > stalled.counts_as_hung else "busy",
+        is_early=stalled.is_early,
         is_computing=stalled.is_computing,
         cpu_cores=round(stalled.cores, 3),
         pace_seconds=stalled.pace_seconds,

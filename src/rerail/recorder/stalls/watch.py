@@ -1,8 +1,8 @@
 """A run that makes no progress: noticed, written down with everybody's stacks, and acted upon.
 
 In: steps from the agents' black boxes, bytes of output, CPU time and bytes moved. Out: `stall` and
-`stall-over` events (`busy` and `busy-over` for a run that works without a word), stalls.jsonl, some
-lines for the user; with `kill` a hung tree is ended, with a command that is run. Promises: the look
+`stall-over` events (`busy` and `quiet` for what does not count as hung), stalls.jsonl, some lines
+for the user; with `kill` a hung tree is ended, with a command that is run. Promises: the look
 is taken in a child with a deadline; a run that goes on meanwhile is left alone; only processes of
 the tree are killed, each by its pidfd.
 """
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 from rerail.platform.forked_task import ForkedTask
 from rerail.recorder.stalls.activity import Work, count_work
-from rerail.recorder.stalls.judgement import SILENCE_TO_COUNT_IN, Stalled, StallWatch
+from rerail.recorder.stalls.judgement import Stalled, StallWatch
 from rerail.recorder.tree.processes import Tree
 from rerail.store import RunWriter
 from rerail.wording import duration_in_words
@@ -69,7 +69,7 @@ class Stalling:
         Its last words may have ended the silence: a program that is interrupted says where.
         """
         now = self._writer.now()
-        if self._event == "stall":
+        if self._event in ("stall", "quiet"):
             return Hang(now - self._began_t, self._hung_in)
         is_recent = self._over is not None and now - self._over_t <= LAST_WORDS_SECONDS
         return self._over if is_recent else None
@@ -97,14 +97,14 @@ class Stalling:
             if self._event is not None:
                 silent = round(self._watch.over, 3)
                 self._writer.event(f"{self._event}-over", silent_seconds=silent)
-            if self._event == "stall":
+            if self._event in ("stall", "quiet"):
                 self._over, self._over_t = Hang(self._watch.over, self._hung_in), now
             self._event = self._waiting = None
         return stalled
 
     def _work_so_far(self, now: float, tree_cpu_seconds: float) -> Work:
         """CPU time and bytes, counted only in a silence: a healthy run does not pay for it."""
-        if self._watch.silent_share(now) < SILENCE_TO_COUNT_IN:
+        if self._watch.silent_seconds(now) < self._watch.count_after_seconds():
             self._work_mark = None
             return self._work
         mark = (count_work(self._tree.living), tree_cpu_seconds)
@@ -163,11 +163,14 @@ class Stalling:
         is_over = self._event is None and stalled.counts_as_hung
         if is_over or self._watch.silent_seconds(self._writer.now()) < stalled.silent_seconds:
             return  # it has gone on while it was looked at
+        self._hung_in = finding.hung_in
+        if stalled.is_early:
+            self._tell("quiet", stalled)
+            return
         if not stalled.counts_as_hung:
             if finding.is_hung:
                 self._watch.is_hung_after_all()
             self._tell("stall" if finding.is_hung else "busy", stalled)
-        self._hung_in = finding.hung_in
         for line in finding.lines:
             self._say(line)
         self._act(is_hung=finding.is_hung)
