@@ -23,6 +23,7 @@ class Run:
         self.cpu = 0.0
         self.stalls: list[tuple[float, Stalled]] = []
         self.early: list[tuple[float, Stalled]] = []
+        self.again: list[tuple[float, Stalled]] = []
         self.overs: list[tuple[float, float]] = []
 
     def live(
@@ -44,7 +45,10 @@ class Run:
                 self.output = lines + 80 * int((self.t - begin) / line_every + 1e-9)
             found = self.watch.observe(self.t, self.steps, self.output, self.cpu)
             if found is not None:
-                (self.early if found.is_early else self.stalls).append((self.t, found))
+                kept = (
+                    self.early if found.is_early else self.again if found.is_again else self.stalls
+                )
+                kept.append((self.t, found))
             if self.watch.over is not None:
                 self.overs.append((self.t, self.watch.over))
 
@@ -65,6 +69,13 @@ def test_a_tree_that_works_is_told_of_and_does_not_count_as_hung() -> None:
     assert round(t) == 35
     assert not told.was_idle and not told.counts_as_hung
     assert round(told.cores) == 2 and told.pace_seconds == 0.5
+
+
+def test_a_tree_that_works_is_looked_at_again_less_and_less_often() -> None:
+    run = Run(10.0)
+    run.live(100, cores=1.0)
+    assert [round(t) for t, _ in run.again] == [16, 23, 34, 52, 77]
+    assert not any(found.counts_as_hung for _, found in run.again)
 
 
 def test_a_tree_that_works_counts_as_hung_after_ten_times_the_threshold() -> None:
@@ -97,7 +108,7 @@ def test_a_tree_that_works_and_then_stands_still_is_hung_from_there() -> None:
 def test_bytes_that_move_are_work() -> None:
     watch = StallWatch(10.0)
     found = [watch.observe(t, 0, 0, 0.0, t * (1 << 20)) for t in range(60)]
-    assert [each.counts_as_hung for each in found if each] == [False]
+    assert {each.counts_as_hung for each in found if each} == {False}
     watch = StallWatch(10.0)
     found = [watch.observe(t, 0, 0, 0.0, t * 100) for t in range(60)]  # heartbeats
     assert [each.counts_as_hung for each in found if each] == [True]

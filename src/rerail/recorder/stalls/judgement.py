@@ -1,8 +1,8 @@
 """Is the run hung, busy without a word, or only slow? Pure logic over four counters and a clock.
 
 In, about once a second: optimizer steps, bytes of output, CPU seconds and bytes of input and output
-of the tree so far. Out: Stalled at the moment a stretch without progress becomes too long, at most
-four times per stretch; `over` tells that it ended. A tree that uses neither CPU nor moves bytes is
+of the tree so far. Out: Stalled at each moment at which a stretch without progress is to be looked
+at; `over` tells that it ended. A tree that uses neither CPU nor moves bytes is
 stuck when it has stood still for the threshold: what the user gave, else what the run's own pace
 says. One that works is busy: that is said once, and it counts as hung only after a much longer
 time. docs/design/how-is-a-hang-told-from-slow-work.md and when-is-a-busy-run-hung.md say why.
@@ -31,6 +31,7 @@ SILENCE_TO_COUNT_IN = 0.25  # of the patience: a healthy run does not pay for co
 # early, without a word. A silence that was survived makes the next look come later.
 EARLY_SECONDS = 10.0
 EARLY_PATIENCE = 2.0
+LOOK_AGAIN = 1.5  # times the silence: work may have ended in a spinning wait
 PACES_KEPT = 256
 PACES_NEEDED = 5
 
@@ -47,6 +48,7 @@ class Stalled:
     pace_seconds: float | None = None  # of the run's own steps before
     is_computing: bool = False  # it works with the CPU, not only with files
     is_early: bool = False  # to be looked at, not to be told
+    is_again: bool = False  # told of before: only if it turns out to spin is there more to say
 
 
 class StallWatch:
@@ -64,6 +66,7 @@ class StallWatch:
         self._work_mark = (0.0, 0.0, 0)
         self._has_told = self._has_fired = self._has_looked = False
         self._early_seconds = EARLY_SECONDS
+        self._look_again_seconds = 0.0
         self._step_paces: deque[float] = deque(maxlen=PACES_KEPT)
         self._longest_pause = 0.0
 
@@ -95,6 +98,7 @@ class StallWatch:
             self._take_progress(t, progress)
             self._work_mark = (t, wanted, moved_bytes_total)
             self._silence_mark = None
+            self._look_again_seconds = 0.0
             return None
         if self._has_fired:
             return None
@@ -117,9 +121,12 @@ class StallWatch:
             return Stalled(silent, longest, False, True, cores, pace, self._is_computing)
         spoken_of = threshold * (BUSY_PATIENCE if self._given_seconds is None else 1.0)
         is_working_now = t - self._busy_t < 1.5 * self._window_seconds()
-        if silent >= spoken_of and is_working_now and not self._has_told:
-            self._has_told = True
-            return Stalled(silent, spoken_of, False, False, cores, pace, self._is_computing)
+        if silent >= max(spoken_of, self._look_again_seconds) and is_working_now:
+            is_again, self._has_told = self._has_told, True
+            self._look_again_seconds = LOOK_AGAIN * silent
+            return Stalled(
+                silent, spoken_of, False, False, cores, pace, self._is_computing, is_again=is_again
+            )
         return None
 
     def _cores(self, t: float, cpu_seconds: float) -> float:

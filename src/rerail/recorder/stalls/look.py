@@ -81,7 +81,8 @@ def look_closer(
         pace_seconds=stalled.pace_seconds,
         holders=holders,
     )
-    writer.append("stalls.jsonl", stall)
+    if is_hung or not stalled.is_again:
+        writer.append("stalls.jsonl", stall)
     return Finding(
         is_hung,
         message.stall_lines(stall, places, holders),

@@ -163,6 +163,8 @@ class Stalling:
         is_over = self._event is None and stalled.counts_as_hung
         if is_over or self._watch.silent_seconds(self._writer.now()) < stalled.silent_seconds:
             return  # it has gone on while it was looked at
+        if stalled.is_again and not finding.is_hung:
+            return
         self._hung_in = finding.hung_in
         if stalled.is_early:
             self._tell("quiet", stalled)
