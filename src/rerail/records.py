@@ -250,6 +250,17 @@ class VitalsRow:
 
 
 @dataclass(frozen=True)
+class LockHolder:
+    """The thread that holds the lock which another one waits for, and where it is."""
+
+    thread: str  # as a sentence has it: the main thread, thread 2 (flush), the same thread
+    thread_id: int
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True)
 class Stall:
     """A stretch without progress, with everybody's stacks."""
 
@@ -259,6 +270,12 @@ class Stall:
     action: str  # report, kill, or the command that was run
     stacks: dict[str, list[ThreadStack]]  # by ProcessRecord.key
     summary: str = ""
+    kind: Literal["stuck", "busy"] = "stuck"  # busy: it worked all the while, and was only told of
+    is_early: bool = False  # taken in case that somebody ends the run; nobody was told
+    is_computing: bool = False  # False for a busy run that only reads or writes
+    cpu_cores: float | None = None  # used on average during the silence
+    pace_seconds: float | None = None  # of the run's own steps before
+    holders: dict[str, LockHolder] = field(default_factory=dict)  # by ProcessRecord.key
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ RELEASED_IDS = set(
     rendezvous-failed port-in-use peer-died loss-not-finite checkpoint-corrupt
     checkpoint-incompatible file-missing permission-denied shape-mismatch dtype-mismatch
     device-mismatch autograd-misuse index-out-of-range api-changed dependency-missing bad-config
-    extension-build-failed storage-io-failed launch-failed
+    extension-build-failed storage-io-failed launch-failed deadlock
     python-exception scheduler-stopped terminal-closed user-interrupt network-unavailable
     """.split()  # noqa: SIM905
 )

@@ -49,6 +49,19 @@ def _print_once(folder: RunFolder) -> None:
     screen = console()
     height = screen.height - 1 if screen.is_terminal else 24
     screen.print(render(build(take_snapshot(folder)), screen.width, max(16, height)))
+    _print_stacks(folder)
+
+
+def _print_stacks(folder: RunFolder) -> None:
+    """Of a run that stood still: below the screen, however long it is."""
+    if not folder.stalls():
+        return
+    from rerail.evidence import read_material
+    from rerail.report import stall_stack_lines
+
+    screen = console()
+    for line in ["", *stall_stack_lines(read_material(folder))]:
+        screen.print(line, markup=False, no_wrap=True, overflow="ellipsis", crop=True)
 
 
 def _follow_on_screen(folder: RunFolder) -> None:

@@ -13,10 +13,9 @@ from __future__ import annotations
 import math
 
 from rerail.diagnosis.calibration import calibrated
-from rerail.diagnosis.weigh import Case
+from rerail.diagnosis.weigh import ENOUGH, Case
 
 SOMETHING_ELSE = 1.0  # nats
-ENOUGH = 1.4  # a cause with less evidence of its own is not named
 EXPLAINS_SHARE = 0.7  # a cause explains what it outranks if it has this share of its evidence
 LEAST_SHOWN = 0.01
 

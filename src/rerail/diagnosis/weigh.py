@@ -17,6 +17,7 @@ from rerail.records import Evidence, Observation
 
 DAMPING = 0.5
 LATER_RANK = 0.5
+ENOUGH = 1.4  # a cause with less evidence of its own is not named
 ONLY_WARNED = 0.3  # of a warning, where something else is known to have ended the run
 
 
@@ -81,7 +82,19 @@ def weigh(evidence: Evidence, catalogue: Catalogue) -> dict[str, Case]:
         _signs(case, by_kind, first)
         if case.items and (has_failed or _tells_of_an_event(case)):
             cases[cause.id] = case
-    return cases
+    return _without_who_ended_the_hang(cases)
+
+
+def _without_who_ended_the_hang(cases: dict[str, Case]) -> dict[str, Case]:
+    """A run that hung and was then interrupted is what it hung in; Ctrl-C is how it ended."""
+    is_a_hang = any(
+        item.observation.kind == "stall" and case.own >= ENOUGH
+        for case in cases.values()
+        for item in case.speaks_for
+    )
+    if not is_a_hang:
+        return cases
+    return {id: case for id, case in cases.items() if not case.cause.policy.is_from_outside}
 
 
 # How things stood. Of a run that ended well they explain nothing: two OpenMP runtimes may be loaded

@@ -108,8 +108,8 @@ def _hang(diagnosis: Diagnosis) -> str:
     """ "It hung for 48 s in hang.py:7 save(), waiting for a lock that thread 2 holds"."""
     facts = diagnosis.facts
     hang = facts.get("hang") or {}
-    seconds = hang.get("seconds", facts.get("silent_seconds"))
-    if seconds is None:
+    seconds = hang.get("seconds")
+    if seconds is None or hang.get("kind") == "busy":
         return ""
     where = facts.get("where") or {}
     who = _who(facts, where)

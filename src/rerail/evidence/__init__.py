@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rerail.evidence.run.libraries import libraries_by_process
     from rerail.evidence.run.material import RecordedRun, read_material
     from rerail.evidence.run.memory import limit_uses
-    from rerail.evidence.run.stalls import read_stalls
+    from rerail.evidence.run.stalls import read_stalls, telling_stall
     from rerail.evidence.run.trend import trend_of
     from rerail.evidence.text.logs import TextEvidence, collect_logs, collect_stream, observe_text
 
@@ -29,6 +29,7 @@ __all__ = [
     "read_crashes",
     "read_material",
     "read_stalls",
+    "telling_stall",
     "trend_of",
 ]
 
@@ -47,6 +48,7 @@ __getattr__ = door(
         "read_crashes": "run.crashes",
         "read_material": "run.material",
         "read_stalls": "run.stalls",
+        "telling_stall": "run.stalls",
         "trend_of": "run.trend",
     },
 )

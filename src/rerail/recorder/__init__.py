@@ -17,18 +17,23 @@ if TYPE_CHECKING:
     from rerail.recorder.run.record import record
     from rerail.recorder.run.recording import Recording, RunOptions
     from rerail.recorder.stalls.judgement import FIRST_PHASE_SECONDS
+    from rerail.recorder.stalls.places import Place, find_places, most_workers, who_is_who
     from rerail.recorder.vitals import libraries
 
 __all__ = [
     "FIRST_PHASE_SECONDS",
     "CommandNotStarted",
+    "Place",
     "Recording",
     "RunOptions",
+    "find_places",
     "find_program",
     "libraries",
+    "most_workers",
     "record",
     "record_apart",
     "surroundings",
+    "who_is_who",
 ]
 
 __getattr__ = door(
@@ -36,12 +41,16 @@ __getattr__ = door(
     {
         "CommandNotStarted": "run.launch",
         "FIRST_PHASE_SECONDS": "stalls.judgement",
+        "Place": "stalls.places",
         "Recording": "run.recording",
         "RunOptions": "run.recording",
+        "find_places": "stalls.places",
         "find_program": "run.launch",
         "libraries": "vitals.libraries",
+        "most_workers": "stalls.places",
         "record": "run.record",
         "record_apart": "apart",
         "surroundings": "surroundings",
+        "who_is_who": "stalls.places",
     },
 )

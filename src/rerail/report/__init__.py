@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rerail.report import cause_page, html, live, live_screen, markdown, terminal
     from rerail.report.build import build_report
     from rerail.report.package import pack
+    from rerail.report.stall_stacks import stall_stack_lines
     from rerail.report.writing import PRIVATE_MODE, SHARED_MODE, write_file
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "live_screen",
     "markdown",
     "pack",
+    "stall_stack_lines",
     "terminal",
     "write_file",
 ]
@@ -42,6 +44,7 @@ __getattr__ = door(
         "live_screen": "live_screen",
         "markdown": "markdown",
         "pack": "package",
+        "stall_stack_lines": "stall_stacks",
         "terminal": "terminal",
         "write_file": "writing",
     },

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from rerail.evidence import RecordedRun, limit_uses
+from rerail.evidence import RecordedRun, limit_uses, telling_stall
 from rerail.records import BlackBox, VitalsRow
 from rerail.report.document import Chart, Mark, Series
 from rerail.vitals_columns import PROCESS_COLUMNS, Column
@@ -50,7 +50,8 @@ def thin(rows: Sequence[T], value: Callable[[T], float], most: int = MOST_POINTS
 
 
 def _marks(run: RecordedRun) -> list[Mark]:
-    found = [Mark(stall.t_seconds, "no progress") for stall in run.stalls[-1:]]
+    stall = telling_stall(run)
+    found = [Mark(stall.t_seconds, "no progress")] if stall is not None else []
     main = run.main
     outcome = run.info.outcome
     died = outcome is not None and outcome.kind != "ok"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rerail.evidence import RecordedRun, faulting_frame, read_crashes, read_stalls
+from rerail.evidence import RecordedRun, faulting_frame, read_crashes, read_stalls, telling_stall
 from rerail.platform.patterns import linear
 from rerail.records import Crash, NativeFrame, ThreadStack
 from rerail.report.document import Block, Listing, ListingLine, Paragraph, Section
@@ -90,9 +90,9 @@ def _cut_short(frames: Sequence[object]) -> list[ListingLine]:
 
 
 def stall_section(run: RecordedRun) -> Section | None:
-    if not run.stalls:
+    stall = telling_stall(run)
+    if stall is None:
         return None
-    stall = run.stalls[-1]
     blocks: list[Block] = []
     for observation in read_stalls(run)[:_MOST_STUCK]:
         pid = observation.data["pid"]

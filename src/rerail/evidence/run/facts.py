@@ -13,6 +13,7 @@ from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.memory import limit_uses, memory_limits, tree_peak
 from rerail.evidence.run.places import process_name
 from rerail.evidence.run.progress import last_printed
+from rerail.evidence.run.stalls import hang_facts
 from rerail.evidence.run.uses import read_uses
 from rerail.platform.command_line import innermost_at, is_python, program_call
 from rerail.records import Observation
@@ -40,6 +41,7 @@ def read_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[st
         facts["stuck_process"] = f"{stall.data['role']} (pid {stall.data['pid']})"
         facts["stuck_in"] = stall.data["functions"][:4] or None
         facts["silent_seconds"] = stall.data["silent_seconds"]
+    facts.update(hang_facts(observations))
     if run.info.elapsed_seconds is not None:
         facts["elapsed_seconds"] = round(run.info.elapsed_seconds, 3)
     return {name: value for name, value in facts.items() if value is not None}

@@ -1,104 +1,178 @@
 """Who is stuck, where, and what does it wait for?
 
 In: the stalls of a run with everybody's stacks, and the black boxes. Out: one `stall` observation
-per process that was looked at, the one that the others wait for first.
+per process that was looked at, the one that the others wait for first, and the facts `where` and
+`hang`. Which place tells most is decided in recorder/stalls/places.py, since the terminal says it
+while the run still stands.
 
-A main process that waits for its loader's queue is not stuck: its worker is. So a process whose
-stack says that it waits for another one comes after those whose stack does not.
+A stall that the run came out of is marked `resumed`. One that somebody ended is not: a program that
+is interrupted prints where it was, and these words are not progress.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import Any
 
 from rerail.evidence.run.crashes import is_bystander_library
 from rerail.evidence.run.material import RecordedRun
 from rerail.platform.patterns import linear
-from rerail.records import BlackBox, NativeFrame, Observation, ProcessRecord, Stall, ThreadStack
+from rerail.recorder import Place, find_places, most_workers, who_is_who
+from rerail.records import LockHolder, NativeFrame, Observation, Stall, ThreadStack
 from rerail.wording import file_name, role_in_words, seconds_in_words, sentence
 
 MOST_PROCESSES = 12
+LAST_WORDS_SECONDS = 10.0  # between the words of a program that is ended, and its end
 _MOST_FUNCTIONS = 8
-# Python functions that wait for another process of the same job.
-_WAITS_FOR_PROCESS = linear(
-    r"^(_try_get_data|_get_data|_next_data|_poll|poll|wait|waitpid|join|communicate|_wait|recv|get"
-    r"|recv_bytes|_recv|_recv_bytes|_invoke_run|_monitor_workers|popen_wait|barrier|all_reduce|wait_for_all)$"
-)
-_LOADER_FUNCTIONS = {"_try_get_data", "_get_data", "_next_data"}
-_COLLECTIVE = linear(
-    r"all_reduce|all_gather|broadcast|barrier|reduce_scatter|all_to_all|nccl|gloo", re.I
-)
 _OPENMP_LIBRARY = linear(r"gomp|libomp|iomp5")
-_IDLE_THREADS = linear(r"^(QueueFeederThread|ThreadPoolExecutor|tqdm|pt_autograd|asyncio)", re.I)
+_ENDED_BY_SOMEBODY = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGKILL")
 
 
 def read_stalls(run: RecordedRun) -> list[Observation]:
-    if not run.stalls:
+    stall = telling_stall(run)
+    if stall is None:
         return []
-    stall = run.stalls[-1]  # the last one is the one that it did not come out of
-    found = []
-    for key, threads in stall.stacks.items():
-        process = run.by_key.get(key)
-        if threads:
-            found.append(_stuck(run, stall, key, process, threads))
-    if not found:
+    boxes = {f"{box.pid}-{box.start_ticks}": box for box in run.boxes}
+    who = who_is_who(run.processes, boxes)
+    places = find_places(stall.stacks, who, most_workers(run.boxes))
+    if not places:
         return [_without_stacks(run, stall)]
-    found.sort(key=_suspicion, reverse=True)
-    return found[:MOST_PROCESSES]
+    return [_stuck(run, stall, place) for place in places[:MOST_PROCESSES]]
 
 
-def _suspicion(observation: Observation) -> tuple[bool, bool, bool]:
-    data = observation.data
-    worth_naming = data["role"] not in ("shell", "launcher", "helper", "daemon")
-    return worth_naming, not data["waits_on_process"], bool(data["forked_after_threads"])
+def telling_stall(run: RecordedRun) -> Stall | None:
+    """The last one, which the run did not come out of.
+
+    One that was taken early counts only if somebody ended the run in that silence.
+    """
+    for stall in reversed(run.stalls):
+        if not stall.is_early:
+            return stall
+        over = _over(run, stall)
+        if _was_ended(run, stall) and not (over and over[1]):
+            return stall
+    return None
 
 
-def _stuck(
-    run: RecordedRun,
-    stall: Stall,
-    key: str,
-    process: ProcessRecord | None,
-    threads: Sequence[ThreadStack],
-) -> Observation:
-    pid = int(key.partition("-")[0])
-    thread = _telling_thread(pid, threads)
+def hang_facts(observations: Sequence[Observation]) -> dict[str, Any]:
+    """`where` and `hang`, of a run that did not come out of its stall."""
+    stall = next((o for o in observations if o.kind == "stall"), None)
+    if stall is None or stall.data["resumed"]:
+        return {}
+    data = stall.data
+    hang = {
+        "seconds": data["seconds"],
+        "kind": data["kind"],
+        "waits_for": data["waits_for"] if data["kind"] == "stuck" else None,
+        "holder": data["holder"],
+    }
+    facts: dict[str, Any] = {"hang": {k: v for k, v in hang.items() if v is not None}}
+    if data["where"] is not None:
+        facts["where"] = data["where"]
+    return facts
+
+
+def _stuck(run: RecordedRun, stall: Stall, place: Place) -> Observation:
+    thread = place.thread
     functions = _functions(thread)
     libraries = _libraries(thread)
-    box = run.box_of(process) if process else None
-    role = process.role if process else "child"
-    forked = bool(box and box.fork_parent_had_threads)
-    waits_for = _waits_for(thread, functions, libraries, box)
-    waits_on_process = _waits_on_process(thread, box)
-    text = _sentence(stall, pid, role, functions, libraries, waits_for, forked)
+    holder = stall.holders.get(place.key)
+    box = run.box_of(run.by_key[place.key]) if place.key in run.by_key else None
+    data = {
+        "pid": place.pid,
+        "role": place.who.role,
+        "rank": place.who.rank,
+        "functions": functions,
+        "libraries": libraries,
+        "waits_for": _waits_for(place, libraries),
+        "waits_kind": place.waits.kind if place.waits else None,
+        "waits_on_process": place.waits_on_process,
+        "waits_for_work": place.waits_for_work,
+        "forked_after_threads": place.who.was_forked_beside_threads,
+        "collective": box.collective if box else None,
+        "in_openmp": any(_OPENMP_LIBRARY.search(name) for name in libraries[:2]),
+        "where": _where(run, place),
+        "holder": _holder(run, holder),
+        **_of_the_silence(run, stall),
+    }
     return Observation(
-        "stall",
-        text,
-        f"stack:{pid}:{thread.thread_id}",
-        {
-            "pid": pid,
-            "role": role,
-            "rank": run.rank_of(process) if process else None,
-            "silent_seconds": stall.silent_seconds,
-            "functions": functions,
-            "libraries": libraries,
-            "waits_for": waits_for,
-            "waits_on_process": waits_on_process,
-            "forked_after_threads": forked,
-            "collective": box.collective if box else None,
-            "in_openmp": any(_OPENMP_LIBRARY.search(name) for name in libraries[:2]),
-            "t_seconds": stall.t_seconds,
-        },
+        "stall", _sentence(stall, place, data), f"stack:{place.pid}:{thread.thread_id}", data
     )
 
 
-def _telling_thread(pid: int, threads: Sequence[ThreadStack]) -> ThreadStack:
-    """The main thread, unless another one holds Python frames that are not of an idle pool."""
-    main = next((t for t in threads if t.thread_id == pid), None)
-    if main is not None and (main.python or main.native):
-        return main
-    busy = [t for t in threads if t.python and not _IDLE_THREADS.match(t.name or "")]
-    return busy[0] if busy else main or threads[0]
+def _of_the_silence(run: RecordedRun, stall: Stall) -> dict[str, Any]:
+    over = _over(run, stall)
+    end = over[0] if over else run.end_t_seconds
+    return {
+        "kind": stall.kind,
+        "silent_seconds": stall.silent_seconds,
+        "seconds": round(
+            max(stall.silent_seconds, end - stall.t_seconds + stall.silent_seconds), 1
+        ),
+        "t_seconds": stall.t_seconds,
+        "resumed": bool(over and over[1]),
+    }
+
+
+def _over(run: RecordedRun, stall: Stall) -> tuple[float, bool] | None:
+    """When the silence ended, and whether the run went on by itself."""
+    ended = [
+        event.t_seconds
+        for event in run.events_of("stall-over", "busy-over", "quiet-over")
+        if event.t_seconds >= stall.t_seconds
+    ]
+    if not ended:
+        return None
+    began_to_end = min([*_signals(run, stall), run.end_t_seconds - LAST_WORDS_SECONDS])
+    is_last_words = _was_ended(run, stall) and ended[0] >= began_to_end - 1.0
+    return ended[0], not is_last_words and not run.was_stopped_for_a_stall
+
+
+def _was_ended(run: RecordedRun, stall: Stall) -> bool:
+    """By somebody, with a signal."""
+    main = run.main
+    died_of_one = main is not None and main.signal in _ENDED_BY_SOMEBODY
+    return died_of_one or bool(_signals(run, stall))
+
+
+def _signals(run: RecordedRun, stall: Stall) -> list[float]:
+    return [
+        event.t_seconds
+        for event in run.events_of("signal-forwarded")
+        if event.data.get("signal") in _ENDED_BY_SOMEBODY and event.t_seconds >= stall.t_seconds
+    ]
+
+
+def _where(run: RecordedRun, place: Place) -> dict[str, Any] | None:
+    if not place.own:
+        return None
+    frame = place.own[0]
+    return {
+        "file": _from_cwd(run, frame.file),
+        "line": frame.line,
+        "function": frame.function.replace("<locals>.", ""),
+        "process": place.process,
+    }
+
+
+def _holder(run: RecordedRun, holder: LockHolder | None) -> dict[str, Any] | None:
+    if holder is None:
+        return None
+    return {
+        "thread": holder.thread,
+        "file": _from_cwd(run, holder.file),
+        "line": holder.line,
+        "function": holder.function.replace("<locals>.", ""),
+    }
+
+
+def _from_cwd(run: RecordedRun, file: str) -> str:
+    path = PurePosixPath(file)
+    try:
+        return path.relative_to(run.info.cwd).as_posix()
+    except ValueError:
+        return file
 
 
 def _functions(thread: ThreadStack) -> list[str]:
@@ -119,46 +193,36 @@ def _libraries(thread: ThreadStack) -> list[str]:
     return list(dict.fromkeys(kept))[:_MOST_FUNCTIONS]
 
 
-def _waits_for(
-    thread: ThreadStack, functions: Sequence[str], libraries: Sequence[str], box: BlackBox | None
-) -> str | None:
-    if box is not None and box.collective:
-        return f"the other ranks in {box.collective}"
+def _waits_for(place: Place, libraries: Sequence[str]) -> str | None:
+    if place.waits is not None and place.waits.kind == "collective":
+        return place.waits.words
     if any(_OPENMP_LIBRARY.search(name) for name in libraries[:2]):
         return "the threads of its OpenMP pool"
-    if _LOADER_FUNCTIONS.intersection(map(_bare, functions)):
-        return "its DataLoader workers"
-    return thread.waits_for
+    return place.waits.words if place.waits else place.thread.waits_for
 
 
-def _waits_on_process(thread: ThreadStack, box: BlackBox | None) -> bool:
-    if box is not None and box.collective:
-        return True
-    innermost = [_bare(f.function) for f in thread.python[:4]]
-    return any(_WAITS_FOR_PROCESS.match(f) or _COLLECTIVE.search(f) for f in innermost)
-
-
-def _bare(function: str) -> str:
-    """`Queue.get` is `get`: from 3.11 on, stacks name the class as well."""
-    return function.rpartition(".")[2]
-
-
-def _sentence(
-    stall: Stall,
-    pid: int,
-    role: str,
-    functions: Sequence[str],
-    libraries: Sequence[str],
-    waits_for: str | None,
-    forked: bool,
-) -> str:
-    who = role_in_words(role)
-    text = f"no progress for {seconds_in_words(stall.silent_seconds)}: {who} (pid {pid}) was in "
-    text += " ← ".join(f"{name}()" for name in functions[:4]) if functions else "native code"
-    text += f" ({libraries[0]})" if libraries else ""
-    text += f", waiting for {waits_for}" if waits_for else ""
+def _sentence(stall: Stall, place: Place, data: dict[str, Any]) -> str:
+    silent = seconds_in_words(stall.silent_seconds)
+    who = f"{role_in_words(place.who.role)} (pid {place.pid})"
+    if stall.kind == "busy":
+        text = f"no step and no output for {silent}, but it worked: {who} was in "
+    else:
+        text = f"no progress for {silent}: {who} was in "
+    where = data["where"]
+    functions = [f"{name}()" for name in data["functions"][:4]]
+    text += f"{file_name(where['file'])}:{where['line']}, " if where else ""
+    text += " ← ".join(functions) if functions else "native code"
+    text += f" ({data['libraries'][0]})" if data["libraries"] else ""
+    text += f", waiting for {data['waits_for']}" if _tells(data) else ""
+    if (holder := data["holder"]) is not None:
+        text += f" that {holder['thread']} holds in {file_name(holder['file'])}:{holder['line']}"
+    forked = place.who.was_forked_beside_threads
     text += "; it was forked from a process that had other threads" if forked else ""
     return sentence(text)
+
+
+def _tells(data: dict[str, Any]) -> bool:
+    return bool(data["waits_for"]) and data["kind"] == "stuck"
 
 
 def _without_stacks(run: RecordedRun, stall: Stall) -> Observation:
@@ -173,14 +237,17 @@ def _without_stacks(run: RecordedRun, stall: Stall) -> Observation:
             "pid": main.pid if main else None,
             "role": main.role if main else None,
             "rank": None,
-            "silent_seconds": stall.silent_seconds,
             "functions": [],
             "libraries": [],
             "waits_for": None,
+            "waits_kind": None,
             "waits_on_process": False,
+            "waits_for_work": False,
             "forked_after_threads": False,
             "collective": None,
             "in_openmp": False,
-            "t_seconds": stall.t_seconds,
+            "where": None,
+            "holder": None,
+            **_of_the_silence(run, stall),
         },
     )

@@ -14,12 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-<<<<<<< HEAD
-from rerail.evidence.text.lines import Line
-from rerail.platform.own_code import is_own
-=======
 from rerail.evidence.text.lines import Line, parse_stamp
->>>>>>> worst
+from rerail.platform.own_code import is_own
 from rerail.platform.patterns import linear
 
 _HEADER = linear(r"(?:Original )?Traceback \(most recent call last\):?")

@@ -16,11 +16,13 @@ from rerail.platform.forked_task import ForkedTask
 from rerail.recorder.kernel.counters import KernelCounters
 from rerail.recorder.run.swallowed import fault_inside, swallowed_death
 from rerail.recorder.run_record import RunRecord
+from rerail.recorder.stalls.watch import Hang
 from rerail.recorder.tree.endings import Ending
 from rerail.records import BlackBox, Outcome, ProcessRecord
 from rerail.store import RunWriter
 from rerail.wording import duration_in_words
 
+_ENDED_BY_SOMEBODY = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGKILL")
 SYMBOLS_SECONDS = 0.7  # to name the functions of a crash; later readers can do it again at leisure
 
 
@@ -38,7 +40,8 @@ def write_death(
     processes: Sequence[ProcessRecord],
     kernel: KernelCounters,
     *,
-    was_hung: bool = False,
+    hang: Hang | None = None,
+    was_stopped_for_it: bool = False,
 ) -> Death:
     """Everything about the end but the ending of run.json; the root is the first process."""
     writer = record.writer
@@ -52,7 +55,14 @@ def write_death(
     after = kernel.finish(processes)
     if after is not None:
         writer.write_json("after.json", after)
-    outcome = outcome_of(ending, elapsed, processes, swallowed, was_hung=was_hung)
+    outcome = outcome_of(
+        ending,
+        elapsed,
+        processes,
+        swallowed,
+        hang=hang,
+        was_stopped_for_it=was_stopped_for_it,
+    )
     return Death(outcome, elapsed, swallowed)
 
 
@@ -125,18 +135,19 @@ def outcome_of(
     processes: Sequence[ProcessRecord],
     swallowed: str | None,
     *,
-    was_hung: bool,
+    hang: Hang | None = None,
+    was_stopped_for_it: bool = False,
 ) -> Outcome:
     """How the command ended, in one sentence and in fields; `swallowed` is a descendant's death."""
     after = f"after {duration_in_words(elapsed_seconds)}"
     role = processes[0].role if processes else None
     if not ending.is_known:
         return Outcome("unknown", f"the command ended {after}; nobody could tell how", process=role)
-    if was_hung:
+    if was_stopped_for_it:
         how = f"; it ended with {_how(ending)}"
         return Outcome(
             "hang",
-            f"the command made no progress and was stopped {after}{how}",
+            f"the command {_hung(hang)}and was stopped {after}{how}",
             signal=ending.signal,
             exit_code=ending.exit_code,
             process=role,
@@ -145,7 +156,7 @@ def outcome_of(
         core = " (core dumped)" if ending.dumped_core else ""
         return Outcome(
             "signal",
-            f"the command was killed by {ending.signal}{core} {after}",
+            f"the command was killed by {ending.signal}{core} {after}{_interrupted(ending, hang)}",
             signal=ending.signal,
             process=role,
         )
@@ -157,7 +168,22 @@ def outcome_of(
     sentence = f"the command ended with exit code {ending.exit_code} {after}"
     if (fault := fault_inside(processes[1:])) is not None:
         sentence += f"; {fault}"
+    sentence += _interrupted(ending, hang)
     return Outcome("exit", sentence, exit_code=ending.exit_code, process=role)
+
+
+def _hung(hang: Hang | None) -> str:
+    if hang is None or not hang.hung_in:
+        return "made no progress "
+    return f"hung for {duration_in_words(hang.seconds)} {hang.hung_in}, "
+
+
+def _interrupted(ending: Ending, hang: Hang | None) -> str:
+    """A hang that somebody ended: how it ended does not say why."""
+    is_from_outside = ending.signal in _ENDED_BY_SOMEBODY or ending.exit_code in (130, 143)
+    if hang is None or not is_from_outside or not hang.hung_in:
+        return ""
+    return f"; it had stood still for {duration_in_words(hang.seconds)} {hang.hung_in}".rstrip()
 
 
 def _how(ending: Ending) -> str:

@@ -153,10 +153,15 @@ class _Run:
         return self._recording(ending, death.outcome, death.swallowed)
 
     def _write_ending(self, ending: Ending) -> conclusion.Death:
-        parts, was_hung = self._parts, self._watching.has_killed
+        parts = self._parts
         processes = parts.tree.records()
         death = conclusion.write_death(
-            parts.record, ending, processes, parts.kernel, was_hung=was_hung
+            parts.record,
+            ending,
+            processes,
+            parts.kernel,
+            hang=self._watching.last_hang,
+            was_stopped_for_it=self._watching.has_killed,
         )
         # Of a command that ended well within a moment nobody will ask for its surroundings.
         parts.surroundings.finish(is_wanted=death.outcome.kind != "ok")
@@ -181,7 +186,7 @@ class _Run:
         death = self._attempt("ending", lambda: self._write_ending(known))
         if death is not None:
             return self._recording(known, death.outcome, death.swallowed)
-        outcome = conclusion.outcome_of(known, elapsed, [], None, was_hung=False)
+        outcome = conclusion.outcome_of(known, elapsed, [], None)
         return self._recording(known, outcome, None)
 
     def _recording(self, ending: Ending, outcome: Outcome, swallowed: str | None) -> Recording:

@@ -15,7 +15,7 @@ from rerail.recorder.run.carrying_on import is_there
 from rerail.recorder.run.parts import Parts
 from rerail.recorder.run.recording import RunOptions
 from rerail.recorder.sampling import SAMPLE_SECONDS
-from rerail.recorder.stalls.watch import Stalling
+from rerail.recorder.stalls.watch import Hang, Stalling
 from rerail.recorder.tree.endings import Ending, from_status
 from rerail.recorder.tree.process import Process
 
@@ -101,6 +101,11 @@ class Watching:
     def has_killed(self) -> bool:
         """Whether we ended the command ourselves, because it made no progress."""
         return self._stalling is not None and self._stalling.has_killed
+
+    @property
+    def last_hang(self) -> Hang | None:
+        """The stall that the command did not come out of."""
+        return self._stalling.last_hang() if self._stalling is not None else None
 
     def close(self) -> None:
         parts = self._parts

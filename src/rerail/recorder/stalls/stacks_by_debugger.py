@@ -51,6 +51,23 @@ def take(pid: int, thread_count: int, seconds: float) -> list[ThreadStack] | Non
     return None
 
 
+def take_variables(pid: int, seconds: float) -> dict[int, list[dict[str, int]]]:
+    """By thread, for each Python frame: the addresses of its local variables, not their values."""
+    spy = find_program("py-spy")
+    text = _run([spy, "dump", "--pid", str(pid), "--json", "--locals"], seconds) if spy else None
+    try:
+        document = json.loads(text or "[]")
+        return {
+            _number(thread["os_thread_id"]): [
+                {str(each["name"]): _number(each["addr"]) for each in frame.get("locals") or []}
+                for frame in thread["frames"]
+            ]
+            for thread in document
+        }
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return {}
+
+
 def _run(command: list[str], seconds: float) -> str | None:
     try:
         done = subprocess.run(
