@@ -36,7 +36,7 @@ if sys.version_info >= (3, 13):
 _folder = None
 
 
-def _hook_module(name):
+def hook_module(name):
     """One of the stub's own files, although its folder has left the import path."""
     module = sys.modules.get(name)
     if module is None:
@@ -52,7 +52,7 @@ def _hook_module(name):
 def apply(name):
     try:
         file, function = HOOKS[name]
-        getattr(_hook_module(file), function)(sys.modules[name])
+        getattr(hook_module(file), function)(sys.modules[name])
     except Exception as error:
         box.note_failure("hook on " + name + " is off", error)
 
@@ -96,7 +96,7 @@ def watch(folder):
     _folder = folder
     if os.environ.get("RERAIL_CHANGES"):  # a trial of `rerail isolate`
         try:
-            _hook_module("rerail_changes").start(HOOKS)
+            hook_module("rerail_changes").start(HOOKS)
         except Exception as error:
             box.note_failure("changes are off", error)
     sys.meta_path.insert(0, Finder())
