@@ -299,7 +299,8 @@ def lines_that_grow(codes, word):
         starts = dict(dis.findlinestarts(code))
         for instruction in dis.get_instructions(code):
             line = starts.get(instruction.offset, line)
-            if instruction.argval == word:
+            is_load = instruction.opname.startswith("LOAD_") and instruction.opname != "LOAD_CONST"
+            if instruction.argval == word and is_load:
                 named.add(line)
             elif instruction.argval in _GROWS or instruction.opname == "STORE_SUBSCR":
                 growing.add(line)

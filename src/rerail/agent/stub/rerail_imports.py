@@ -21,6 +21,7 @@ HOOKS = {
     "torch": ("rerail_hooks_torch", "on_torch"),
     "torch.serialization": ("rerail_hooks_torch", "on_serialization"),
     "torch.utils.data.dataloader": ("rerail_hooks_torch_data", "on_dataloader"),
+    "torch.utils.data._utils.fetch": ("rerail_hooks_torch_data", "on_fetch"),
     "torch.utils.data._utils.signal_handling": ("rerail_hooks_torch_data", "on_signal_handling"),
     "torch.distributed.distributed_c10d": ("rerail_hooks_torch_distributed", "on_c10d"),
     "numpy": ("rerail_hooks_files", "on_numpy"),
