@@ -129,23 +129,25 @@ class Words(torch.utils.data.Dataset):
     """A list of many small Python objects: reading them writes their reference counts."""
 
     def __init__(self) -> None:
-        self.rows = [{"text": "row %d" % number, "at": float(number)} for number in range(400000)]
+        self.rows = [
+            {"words": ["word %d of row %d" % (word, row) for word in range(6)], "at": float(row)}
+            for row in range(250000)
+        ]
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __getitem__(self, index: int) -> Tensor:
-        return torch.full((WIDTH,), float(len(self.rows[index]["text"])))
+        return torch.full((WIDTH,), float(sum(len(word) for word in self.rows[index]["words"])))
 
 
 def copied_on_write() -> None:
     training = Training()
     loader = torch.utils.data.DataLoader(
-        Words(), batch_size=1000, shuffle=True, num_workers=2, multiprocessing_context="fork"
+        Words(), batch_size=1000, num_workers=2, multiprocessing_context="fork"
     )
-    for _ in range(20):
-        for x in loader:
-            training.step(x[:32])
+    for x in loader:
+        training.step(x[:32])
 
 
 # Healthy ones.

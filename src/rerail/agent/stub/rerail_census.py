@@ -25,7 +25,7 @@ LEAST_GROWTH = 24 << 20  # allocators breathe by tens of MiB
 LEAST_STEPS = 8
 MOST_CENSUSES = 6
 LOOK_PAUSE = 0.25  # seconds between two looks at the resident size, which cost 10 µs each
-PRIVATE_PAUSE = 2.0  # in a loader's worker, where a look takes 10 ms
+PRIVATE_PAUSE = 1.0  # in a loader's worker, where a look takes 10 ms
 PAGE = os.sysconf("SC_PAGE_SIZE")
 HERE = __file__.rpartition("/")[0]
 
@@ -44,14 +44,13 @@ class Watch:
         self.looked = 0.0
         self.pause = PRIVATE_PAUSE if is_worker else LOOK_PAUSE
         self.faults = 0
-        self.lengths = {}  # of the first census: id of a container -> how many it held
-        self.growing_looks = 0
+        self.before = holders.Before()
 
     def next_look(self, step):
         now = perf_counter()
         took = now - self.looked
         if took < self.pause:
-            self.stride = min(self.stride * 2, 4096)
+            self.stride = min(self.stride * 2, 4096, max(1, step // 4))
         elif took > 2 * self.pause:
             self.stride = max(self.stride // 2, 1)
         self.looked = now
@@ -63,11 +62,9 @@ class Watch:
         if self.first is None:
             return used - self.floor >= LEAST_GROWTH
         growth = used - self.first[1]
-        self.growing_looks += growth > 0
         return (
             growth >= max(LEAST_GROWTH, 2 * self.last_growth)
             and step - self.first[0] >= LEAST_STEPS
-            and self.growing_looks >= 2
         )
 
 
@@ -170,14 +167,17 @@ def _take(watch, step, used):
         "heap_bytes": sizes.heap_bytes(),
         "mapped_files": _mapped_files(),
     }
+    grown = []
     if not watch.is_worker:
-        line.update(sizes.tensor_census())
+        written, grown = sizes.scan(watch.before.all_lengths, is_first)
+        line.update(written)
     # The frame of the program's own that made this step.
     frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.rpartition("/")[0] == HERE:
         frame = frame.f_back
-    line.update(holders.census(frame, watch.lengths, is_first, watch.is_worker))
-    del frame
+    line.update(holders.census(frame, watch.before, grown, watch.is_worker))
+    watch.before.is_first = False
+    del frame, grown
     line["took_seconds"] = round(perf_counter() - began, 4)
     line["worked_seconds"] = round(thread_time() - worked, 4)
     _write(line)

@@ -28,6 +28,8 @@ FEW = 64  # a container up to this length is followed whole
 SAMPLE = 24
 LEAST_NEW = 6
 MOST_GROWN = 6
+MOST_BUFFERS = 12
+LEAST_BUFFER = 1 << 20
 MANY = 5000  # elements of a container that a loader's worker may copy by reading them
 
 # What can hold many things: the built-in class whose methods are used, whatever a subclass does.
@@ -37,6 +39,7 @@ _LEAVES = frozenset(
     + (types.BuiltinFunctionType, types.FrameType, types.GetSetDescriptorType, type(Ellipsis))
     + (types.MemberDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType)
 )
+_TEXTS = (str, bytes, bytearray)
 _bases = {dict: dict, list: list, deque: deque, set: set, OrderedDict: dict, defaultdict: dict}
 
 
@@ -56,6 +59,8 @@ class Walk:
         self.parents = []
         self.seen = set()
         self.containers = []  # (index, length)
+        self.buffers = []  # (index, bytes) of large things without parts
+        self.quiet, self.array = sizes.quiet_torch(), sizes.numpy_array()
         self.limit = MOST_OBJECTS_IN_WORKER if is_worker else MOST_OBJECTS
         self.deadline = thread_time() + WALK_SECONDS
         self.roots = names.Roots(frame, is_worker)
@@ -101,8 +106,11 @@ class Walk:
 
     def _add(self, o, parent):
         kind = type(o)
-        if kind in _LEAVES or id(o) in self.seen:
+        if id(o) in self.seen:
             return
+        if kind in _LEAVES:
+            if kind not in _TEXTS or len(o) < LEAST_BUFFER:
+                return
         self.seen.add(id(o))
         self.objects.append(o)
         self.parents.append(parent)
@@ -123,6 +131,11 @@ class Walk:
             children = islice(o, FEW)
         elif kind is types.FunctionType:
             children = [value for _, value in names.variables_of(o)]
+        elif kind is self.array or kind in _TEXTS or self.quiet and kind in self.quiet[1]:
+            size = sizes.buffer_bytes(o, self.quiet, self.array)
+            if size >= LEAST_BUFFER:
+                self.buffers.append((at, size))
+            return
         elif self.roots.is_passed_over(kind, o):
             return
         else:
@@ -162,26 +175,38 @@ def newest_of(o, base, length, count):
     return list(islice(base.__iter__(o), min(count, SAMPLE)))
 
 
-def census(frame, lengths, is_first, is_worker):
-    """The lines of one census; the first fills `lengths`, later ones are compared with it."""
+def census(frame, before, grown_anywhere, is_worker):
+    """What to write of one walk. `before` is a Before of the first census, filled by it."""
     walk = Walk(frame, is_worker)
     try:
         walk.go()
-        result = {"walk_is_complete": walk.is_complete, "objects": len(walk.objects)}
-        if is_first:
-            for at, length in walk.containers:
-                lengths[id(walk.objects[at])] = length
-            return result
-        grown = _grown(walk, lengths)
-        result["grown"] = [_describe(walk, *each) for each in grown]
+        written = {"walk_is_complete": walk.is_complete, "objects": len(walk.objects)}
+        if before.is_first:
+            before.lengths = {id(walk.objects[at]): length for at, length in walk.containers}
+            before.buffers = {told["path"]: size for size, told in _buffers(walk) if "path" in told}
+            return written
+        grown = [_describe(walk, *each) for each in _grown(walk, before.lengths)]
+        grown += _grown_buffers(walk, before.buffers)
+        written["grown"] = [told for told in grown if "name" in told]
+        written["unnamed"] = _unnamed(walk, grown_anywhere)
         if is_worker:
-            result["read"] = [
+            written["read"] = [
                 _describe(walk, length, 0, at) for at, length in walk.containers if length >= MANY
             ][:MOST_GROWN]
-        return result
+        return written
     finally:
         walk.roots.forget()
         del walk
+
+
+class Before:
+    """What the first census found, without a reference to any of it."""
+
+    def __init__(self):
+        self.is_first = True
+        self.lengths = {}  # id of a container that has a name -> elements
+        self.all_lengths = {}  # the same of long containers, named or not
+        self.buffers = {}  # path of a large array or text -> bytes
 
 
 def _grown(walk, lengths):
@@ -193,18 +218,40 @@ def _grown(walk, lengths):
             found.append((length, before, at))
     found.sort(key=lambda each: each[1] - each[0])
     # The longest are not the largest: a few more are measured than can be told.
-    measured = [(each, _bytes_new(walk, *each)) for each in found[: 4 * MOST_GROWN]]
+    measured = [(each, _weight(sample(walk.objects[each[2]], *each[:2]))) for each in found[:24]]
     measured.sort(key=lambda pair: -pair[1])
-    return [each for each, _ in measured[:MOST_GROWN]]
+    return [each for each, weight in measured[:MOST_GROWN] if weight]
 
 
-def _bytes_new(walk, length, before, at):
-    sample = _sample(walk, length, before, at)
-    return sample["bytes_each"] * (length - before) + sample["graphs"]
+def _weight(told):
+    return (told["bytes_each"] + told["graphs"]) * (told["length"] - told["before"])
 
 
-def _sample(walk, length, before, at):
-    o = walk.objects[at]
+def _unnamed(walk, grown_anywhere):
+    """Containers that grew, wherever they are, and that the walk did not come to."""
+    unknown = [each for each in grown_anywhere if id(each[0]) not in walk.seen]
+    unknown.sort(key=lambda each: each[2] - each[1])
+    told = [sample(*each) for each in unknown[:8]]
+    return sorted(told, key=lambda each: -_weight(each))[:2]
+
+
+def _buffers(walk):
+    """(bytes, name) of the largest things without parts."""
+    found = sorted(((size, at) for at, size in walk.buffers), reverse=True)
+    return [(size, names.name_of(walk, at)) for size, at in found[:MOST_BUFFERS]]
+
+
+def _grown_buffers(walk, before):
+    found = []
+    for size, told in _buffers(walk):
+        old = before.get(told.get("path"), 0)
+        if told and size - old >= LEAST_BUFFER:
+            found.append(dict(told, kind="buffer", length=size, before=old, bytes_each=1))
+    return found[:2]
+
+
+def sample(o, length, before):
+    """What the elements are that came last, from a few of them."""
     base = base_of(type(o))
     newest = newest_of(o, base, length, length - before)
     measure = sizes.Measure()
@@ -219,22 +266,21 @@ def _sample(walk, length, before, at):
             objects += count
             counted += 1
     counted = max(counted, 1)
-    return {
+    told = {
+        "kind": base.__name__,
+        "length": length,
+        "before": before,
         "bytes_each": total // counted,
         "objects_each": round(objects / counted, 2),
-        "kind": max(kinds, key=kinds.get) if kinds else "",
-        "same_kind": max(kinds.values()) if kinds else 0,
+        "holds": max(kinds, key=kinds.get) if kinds else "",
+        "alike": max(kinds.values()) if kinds else 0,
         "looked_at": len(newest),
         "graphs": graphs,
     }
+    if type(o) is not base:
+        told["class_name"] = sizes.name_of(type(o))
+    return told
 
 
 def _describe(walk, length, before, at):
-    o = walk.objects[at]
-    base = base_of(type(o))
-    told = {"kind": base.__name__, "length": length, "before": before}
-    if type(o) is not base:
-        told["class"] = sizes.name_of(type(o))
-    told["sample"] = _sample(walk, length, before, at)
-    told.update(names.name_of(walk, at))
-    return told
+    return dict(sample(walk.objects[at], length, before), **names.name_of(walk, at))

@@ -8,10 +8,12 @@ refers to is used, which runs no code of the program.
 
 import gc
 import sys
+from collections import deque
+from contextlib import nullcontext
 from time import thread_time
 
 MOST_BLOCKS = 6000000  # of memory for Python objects; the list of all objects takes 20 MB then
-TENSOR_SECONDS = 0.06  # of this thread's own time: a busy machine must not cut it short
+SCAN_SECONDS = 0.06  # of this thread's own time: a busy machine must not cut it short
 CHUNK = 10000
 MOST_GROUPS = 8
 MOST_NODES = 300  # objects looked at below one element
@@ -43,47 +45,61 @@ def quiet_torch():
     return torch, kinds, torch._C.DisableTorchFunction
 
 
-def tensor_census():
-    """Tensors in main memory by shape, type and whether they carry a graph; {} if it cannot be."""
-    quiet = quiet_torch()
-    if quiet is None or sys.getallocatedblocks() > MOST_BLOCKS or gc.get_freeze_count():
-        return {}
-    torch, kinds, without_modes = quiet
-    wanted = frozenset(kinds)
-    deadline = thread_time() + TENSOR_SECONDS
+LONG = 32  # shorter containers are not worth remembering
+
+
+def scan(lengths, is_first):
+    """Over all objects that the collector knows: tensors by shape, and containers that grew.
+
+    The first scan fills `lengths` (id of a container: how many it held). Out: (what to write, the
+    grown containers themselves with their lengths, to be let go soon); ({}, []) if it cannot be.
+    """
+    if sys.getallocatedblocks() > MOST_BLOCKS or gc.get_freeze_count():
+        return {}, []
+    torch, kinds, without_modes = quiet_torch() or (None, (), nullcontext)
+    tensors, longs = frozenset(kinds), frozenset((list, dict, deque, set))
+    deadline = thread_time() + SCAN_SECONDS
     everything = gc.get_objects()
     seen = 0
-    storages = set()
-    groups = {}
+    storages, groups, grown = set(), {}, []
     with without_modes():
         while seen < len(everything) and thread_time() < deadline:
             chunk = everything[seen : seen + CHUNK]
             seen += len(chunk)
-            for tensor in [o for o in chunk if type(o) in wanted]:
+            for tensor in [o for o in chunk if type(o) in tensors]:
                 size = tensor_bytes(torch, tensor, storages)
                 if size is None:
                     continue
-                has_graph = tensor.grad_fn is not None
-                key = (tuple(tensor.shape), str(tensor.dtype), has_graph)
+                key = (tuple(tensor.shape), str(tensor.dtype), tensor.grad_fn is not None)
                 count, total = groups.get(key, (0, 0))
                 groups[key] = (count + 1, total + size)
-    share = seen / len(everything) if everything else 1.0
-    del everything
-    largest = sorted(groups.items(), key=lambda item: -item[1][1])
-    return {
-        "seen_share": round(share, 3),
+            for o in [o for o in chunk if type(o) in longs and len(o) >= LONG]:
+                if is_first:
+                    lengths[id(o)] = len(o)
+                elif len(o) - lengths.get(id(o), 0) >= LONG:
+                    grown.append((o, len(o), lengths.get(id(o), 0)))
+    written = {
+        "seen_share": round(seen / len(everything), 3),
+        "tracked": len(everything),
         "tensor_bytes": sum(size for _, size in groups.values()),
         "graph_tensor_bytes": sum(size for key, (_, size) in groups.items() if key[2]),
-        "tensors": [
-            {
-                "shape": [int(side) for side in key[0]],
-                "dtype": key[1].replace("torch.", ""),
-                "has_graph": key[2],
-                "count": count,
-                "bytes": size,
-            }
-            for key, (count, size) in largest[:MOST_GROUPS]
-        ],
+        "tensors": [_group(*item) for item in _largest(groups)],
+    }
+    del everything, chunk
+    return written, grown
+
+
+def _largest(groups):
+    return sorted(groups.items(), key=lambda item: -item[1][1])[:MOST_GROUPS]
+
+
+def _group(key, value):
+    return {
+        "shape": [int(side) for side in key[0]],
+        "dtype": key[1].replace("torch.", ""),
+        "has_graph": key[2],
+        "count": value[0],
+        "bytes": value[1],
     }
 
 
@@ -115,6 +131,23 @@ def heap_bytes():
     return info.field4 + info.field7  # hblkhd, uordblks
 
 
+def buffer_bytes(o, quiet, array):
+    """Bytes of one large thing without parts: an array, a tensor, a text; 0 for anything else."""
+    kind = type(o)
+    if kind is array:
+        return o.nbytes if o.base is None else 0
+    if kind in (bytes, bytearray, str):
+        return sys.getsizeof(o)
+    if quiet is not None and kind in quiet[1]:
+        with quiet[2]():
+            return tensor_bytes(quiet[0], o, set()) or 0
+    return 0
+
+
+def numpy_array():
+    return getattr(sys.modules.get("numpy"), "ndarray", None)
+
+
 class Measure:
     """Bytes of a few elements of a container: what each has of its own, apart from the others."""
 
@@ -122,9 +155,7 @@ class Measure:
         self.seen = set()
         self.storages = set()
         self.quiet = quiet_torch()
-        numpy = sys.modules.get("numpy")
-        self.array = getattr(numpy, "ndarray", None) if numpy is not None else None
-        self.objects = 0
+        self.array = numpy_array()
 
     def of(self, element):
         """(bytes, objects, kind in words, whether a graph hangs on it)"""
