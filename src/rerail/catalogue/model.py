@@ -66,18 +66,27 @@ class Sign:
 
 @dataclass(frozen=True)
 class Experiment:
+    """`when`: as of a Remedy."""
+
     change: tuple[str, ...]
     expect: str
+    when: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Remedy:
+    """`when` maps a fact of the run to a condition, as a Sign's does to a field; `leak.what` is the
+    `what` of the fact `leak`. A remedy whose conditions a recorded run does not meet is not offered
+    for it. For a log, of which less is known, all are.
+    """
+
     id: str
     title: str
     safety: Safety
     change: tuple[str, ...] = ()
     note: str = ""  # what it does not do
     by_hand: str = ""  # why a person has to decide on it, although it is safe
+    when: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

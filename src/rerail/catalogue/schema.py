@@ -63,8 +63,8 @@ _SIGNATURE = {
     *("same", "differ", "even_if_resumed", "facts"),
 }
 _SIGN = {"name", "observation", "weight", "when", "group", "even_if_resumed"}
-_EXPERIMENT = {"change", "expect"}
-_REMEDY = {"id", "title", "safety", "change", "note", "by_hand"}
+_EXPERIMENT = {"change", "expect", "when"}
+_REMEDY = {"id", "title", "safety", "change", "note", "by_hand", "when"}
 _POLICY = {each.name for each in fields(Policy)}
 _POLICY_LISTS = {"same_damage_as", "raised_by"}
 
@@ -168,7 +168,7 @@ def cause_from(table: dict[str, Any]) -> Cause:
         ),
         signs=tuple(Sign(**entry) for entry in table.get("sign", ())),
         experiments=tuple(
-            Experiment(tuple(entry["change"]), entry["expect"])
+            Experiment(tuple(entry["change"]), entry["expect"], entry.get("when", {}))
             for entry in table.get("experiment", ())
         ),
         remedies=tuple(
@@ -179,6 +179,7 @@ def cause_from(table: dict[str, Any]) -> Cause:
                 tuple(entry.get("change", ())),
                 entry.get("note", ""),
                 entry.get("by_hand", ""),
+                entry.get("when", {}),
             )
             for entry in table["remedy"]
         ),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from rerail.catalogue import Catalogue, load_catalogue
+from rerail.catalogue import Catalogue, Cause, load_catalogue
+from rerail.diagnosis.conditions import fits
 from rerail.diagnosis.next_step import next_step
 from rerail.diagnosis.rank import rank
 from rerail.diagnosis.result import Candidate, Diagnosis
@@ -22,7 +24,12 @@ def diagnose(
     """Why it died; no candidates when nothing says that it did."""
     cases = weigh(evidence, catalogue or load_catalogue())
     candidates = tuple(
-        Candidate(case.cause, probability, _reasons(case.speaks_for), _reasons(case.speaks_against))
+        Candidate(
+            _fitting(case.cause, evidence),
+            probability,
+            _reasons(case.speaks_for),
+            _reasons(case.speaks_against),
+        )
         for case, probability in rank(cases)[:MOST_CANDIDATES]
     )
     return Diagnosis(
@@ -32,6 +39,20 @@ def diagnose(
         next_step=next_step(candidates, command),
         observations=tuple(evidence.observations),
         incomplete=evidence.incomplete,
+    )
+
+
+def _fitting(cause: Cause, evidence: Evidence) -> Cause:
+    """The cause without remedies and experiments for what this run is known not to have.
+
+    Of a log, or of a run without the agent's black box, too little is known for that.
+    """
+    if evidence.origin != "run" or "optimizer_steps" not in evidence.facts:
+        return cause
+    return replace(
+        cause,
+        remedies=tuple(each for each in cause.remedies if fits(evidence.facts, each.when)),
+        experiments=tuple(each for each in cause.experiments if fits(evidence.facts, each.when)),
     )
 
 

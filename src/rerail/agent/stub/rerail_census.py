@@ -161,6 +161,7 @@ def _take(watch, step, used):
         "step": step,
         "is_worker": watch.is_worker,
         "used_bytes": used,
+        "floor_bytes": watch.floor,
         "resident_bytes": resident_bytes(),
         "since_step": watch.first[0],
         "blocks": sys.getallocatedblocks(),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rerail.errors import RerailError
+from rerail.evidence.run.census import read_copied_growth, read_leaks
 from rerail.evidence.run.crashes import read_crashes
 from rerail.evidence.run.exits import read_deaths, read_outcome, read_outside_signals
 from rerail.evidence.run.facts import read_facts
@@ -55,6 +56,8 @@ READERS: tuple[Reader, ...] = (
     read_progress,
     read_near_memory_limits,
     read_memory_growth,
+    read_copied_growth,
+    read_leaks,
     read_limits,
     read_libraries,
     read_settings,

@@ -15,6 +15,7 @@ from typing import Any
 
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.trend import Point, Trend, theil_sen, trend_of, value_at
+from rerail.platform.patterns import linear
 from rerail.records import MemoryLimit, Observation, ProcessVitals, VitalsRow
 from rerail.wording import bytes_in_words, role_in_words, seconds_in_words
 
@@ -26,6 +27,9 @@ _WARM_UP_STEPS = 3
 _LEAK_STEPS = 8  # fewer cannot be told from one that happened to be large
 _LEAK_SECONDS = 30.0  # where steps are not known
 _NEAR = 0.9
+_REACHED = 0.95
+_LEAST_LIMIT_SHARE = 0.15  # a rise below this share of the limit is not what filled it
+_REFUSED = linear(r"MemoryError|bad_alloc|[Cc]an(?:no|')t allocate memory|DefaultCPUAllocator")
 _HELD_SHARE = 0.5
 
 
@@ -64,6 +68,31 @@ def read_memory_growth(run: RecordedRun) -> list[Observation]:
         _, key, trend, points = max(trends, key=lambda item: (item[2].shape == "leak", item[0]))
         found.append(_growth(run, role, key, trend, points, len(trends)))
     return sorted(found, key=lambda o: -float(o.data["rise_bytes"]))
+
+
+def leaking_pids(run: RecordedRun) -> set[int]:
+    """Processes whose memory grew with the steps and had not stopped."""
+    growths = [o.data for o in read_memory_growth(run)]
+    return {data["pid"] for data in growths if data["shape"] == "leak"}
+
+
+def limit_that_was_reached(run: RecordedRun, rise_bytes: float) -> int | None:
+    """The limit, in bytes, that memory was at in the end, if this rise is what filled it.
+
+    Of an address-space limit, which is on what was asked for and not on what is in use, the level
+    that was reached.
+    """
+    killed = [m.limit_bytes for m in memory_limits(run) if m.oom_kills > 0]
+    full = [use.limit_bytes for use in uses_that_press(run) if use.fraction >= _REACHED]
+    limit = min([*killed, *full], default=None)
+    if limit is None and any(
+        _REFUSED.search(f"{box.exception_type}: {box.exception_text}")
+        for box in run.boxes
+        if box.exception_type
+    ):
+        peak = tree_peak(run)
+        limit = peak.rss_bytes if peak else None
+    return limit if limit and rise_bytes >= _LEAST_LIMIT_SHARE * limit else None
 
 
 def _unless_one_piece(run: RecordedRun, trend: Trend, points: list[Point]) -> Trend:
@@ -107,9 +136,15 @@ def _growth(
         if per_step is not None:
             data["bytes_per_step"] = per_step
             text += f", {bytes_in_words(per_step)} with every step"
+            data["steps"] = round(trend.rise / per_step) if per_step > 0 else 0
         else:
             text += f", {bytes_in_words(trend.slope)} a second"
-        text += ", and had not stopped growing."
+        limit = limit_that_was_reached(run, alike * trend.rise)
+        if limit is not None:
+            data["reached_limit_bytes"] = limit
+            text += f", until memory was at its limit of {bytes_in_words(limit)}."
+        else:
+            text += ", and had not stopped growing."
     elif trend.shape == "step":
         at = trend.jump_at if trend.jump_at is not None else trend.last[0]
         data["jump_t_seconds"] = at
