@@ -1,8 +1,9 @@
 """Small trainings that keep something with every step, each in another way.
 
-    census_leaks.py WHICH [--steps N] [--group FILE]
+    census_leaks.py WHICH [--steps N] [--room MIB] [--group FILE] [--kill]
 
-WHICH names a function below. With --group the program first moves itself into a memory cgroup.
+WHICH names a function below. --room limits the address space to what it has by then and so much
+more; with --group the program moves itself into a memory cgroup. With --kill it ends by SIGKILL.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import argparse
 import ctypes
 import functools
 import os
+import resource
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -40,7 +43,7 @@ class Training:
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
-        time.sleep(0.005)
+        time.sleep(0.008)
         return loss
 
 
@@ -121,7 +124,10 @@ def native() -> None:
     training = Training()
     numbers = []
     for _ in range(steps):
-        ctypes.memset(library.malloc(MIB), 1, MIB)
+        address = library.malloc(MIB)
+        if not address:
+            raise MemoryError
+        ctypes.memset(address, 1, MIB)
         numbers.append(training.step().item())
 
 
@@ -173,7 +179,7 @@ def breathing() -> None:
     """Tensors of all sizes that come and go."""
     training = Training()
     for step in range(steps):
-        _ = [torch.ones(1 + (step * 7919 + i * 104729) % (4 * MIB)) for i in range(4)]
+        _ = [torch.ones(1 + (4 * step + i) * 2654435761 % (4 * MIB)) for i in range(4)]
         training.step()
 
 
@@ -182,13 +188,21 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("which")
     parser.add_argument("--steps", type=int, default=steps)
+    parser.add_argument("--room", type=int)
     parser.add_argument("--group", type=Path)
+    parser.add_argument("--kill", action="store_true")
     arguments = parser.parse_args()
     steps = arguments.steps
     torch.set_num_threads(1)
     if arguments.group:
         arguments.group.write_text(str(os.getpid()))
+    if arguments.room:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        room = pages * resource.getpagesize() + arguments.room * MIB
+        resource.setrlimit(resource.RLIMIT_AS, (room, room))
     getattr(sys.modules["__main__"], arguments.which)()
+    if arguments.kill:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ def complaints(table: dict[str, Any], name: str) -> list[str]:
     for at, sign in enumerate(table.get("sign", [])):
         found += _keys(f"sign[{at}]", sign, _SIGN, {"name", "observation", "weight"})
     for at, experiment in enumerate(table.get("experiment", [])):
-        found += _keys(f"experiment[{at}]", experiment, _EXPERIMENT, _EXPERIMENT)
+        found += _keys(f"experiment[{at}]", experiment, _EXPERIMENT, {"change", "expect"})
     return found + _policy_complaints(table["policy"]) + _remedy_complaints(table["remedy"])
 
 

@@ -97,13 +97,16 @@ def is_copied(first: Census, last: Census) -> bool:
 
 def _leak(run: RecordedRun, censuses: Sequence[Census]) -> Observation:
     first, last = censuses[0], censuses[-1]
-    growth = last.used_bytes - first.used_bytes
     tensors = _tensor_growth(censuses)
-    candidates = _candidates(last, growth, tensors.bytes if tensors else 0)
+    candidates = _candidates(last, _asked_for(first, last), tensors.bytes if tensors else 0)
     holder = _certain(candidates)
     if holder is not None:
         what = _what(holder, tensors)
-        data = {"what": what, "holder": _holder(run, holder), "count": holder.length - holder.before}
+        data = {
+            "what": what,
+            "holder": _holder(run, holder),
+            "count": holder.length - holder.before,
+        }
         return _observation(run, first, last, data)
     data = _without_holder(censuses, candidates, tensors)
     return _observation(run, first, last, data)
@@ -149,9 +152,18 @@ def _tensor_growth(censuses: Sequence[Census]) -> _TensorGrowth | None:
     return _TensorGrowth(whole[0], whole[-1], censuses[-1].step - censuses[0].step)
 
 
-def _candidates(
-    last: Census, growth: int, tensor_bytes: int
-) -> list[tuple[float, Container]]:
+def _asked_for(first: Census, last: Census) -> float:
+    """The growth without what the kernel adds: a huge page is 2 MiB, and 1 MiB may lie on it.
+
+    Small objects of Python lie outside the C heap, so that its growth can be far too little.
+    """
+    growth = last.used_bytes - first.used_bytes
+    if first.heap_bytes is None or last.heap_bytes is None:
+        return growth
+    return min(growth, max(last.heap_bytes - first.heap_bytes, 0.5 * growth))
+
+
+def _candidates(last: Census, growth: float, tensor_bytes: int) -> list[tuple[float, Container]]:
     """(share of the growth that it explains, container), those that may hold it first."""
     found = []
     for container in [*last.grown, *last.unnamed]:
@@ -322,4 +334,4 @@ def _observation(
     else:
         text = f"In {who} {bytes_in_words(growth)} are new since {unit} {first.step}"
         text += "; what they are was not found"
-    return Observation("leak", text + ".", f"census:{last.pid}", data)
+    return Observation("leak", text + ".", f"census:{last.pid}:{last.step}", data)

@@ -167,6 +167,7 @@ class _Run:
                 self._command,
                 self._writer.t0_ns,
                 preload=self._options.preload,
+                use_census=self._options.use_census,
             )
             for note in injection.notes:
                 self._writer.event("note", text=note)
