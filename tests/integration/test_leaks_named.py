@@ -1,5 +1,5 @@
-"""Trainings that leak until memory is full: what leaks is found, and who holds it, and never a wrong
-one. Healthy ones, whose memory rises and comes to rest, are not called leaks."""
+"""Trainings that leak until memory is full: what leaks is found, and who holds it, and never a
+wrong one. Healthy ones, whose memory rises and comes to rest, are not called leaks."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "recorder"))
 from run_driver import PROGRAMS, run_recorded
 
 from rerail.diagnosis import explain_run
@@ -55,7 +57,7 @@ def explained(tmp_path: Path, *words: str, options: tuple[str, ...] = ()) -> dic
         (
             "unbounded_lru_cache",
             "arrays (256, 512) float64",
-            ("lru_cache", "features", "features", "@functools.lru_cache"),
+            ("lru_cache", "features", "features", "@functools.cache"),
         ),
         (
             "hook_closure",

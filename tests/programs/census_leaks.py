@@ -71,7 +71,7 @@ def dict_cache() -> None:
         training.step()
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def features(step: int) -> np.ndarray:
     return np.full((256, WIDTH), float(step))
 
@@ -136,7 +136,7 @@ class Words(torch.utils.data.Dataset):
 
     def __init__(self) -> None:
         self.rows = [
-            {"words": ["word %d of row %d" % (word, row) for word in range(6)], "at": float(row)}
+            {"words": [f"word {word} of row {row}" for word in range(6)], "at": float(row)}
             for row in range(250000)
         ]
 

@@ -1,10 +1,10 @@
 """When memory grows step after step: what of it is new, and who holds it?
 
-Comes in: the number of a step (or of a loader's batch) that has just ended, in the thread that made
-it. Goes out: lines in <pid>-<start>.census beside the black box, six at most in a process. The first
-is taken at the first sign of growth and only says how things stood; each later one, when the growth
-since then has doubled, says what is new since the first. Promises: nothing of the program is called,
-changed or kept; each look is bounded in time; no exception of ours leaves.
+Comes in: the number of a step (or of a worker's batch) that has just ended, in the thread that
+made it. Goes out: lines in <pid>-<start>.census beside the black box, six at most in a process. The
+first is taken at the first sign of growth and only says how things stood; each later one, when the
+growth since then has doubled, says what is new since the first. Promises: nothing of the program is
+called, changed or kept; each look is bounded in time; no exception of ours leaves.
 
 docs/design/what-leaks.md tells what was measured.
 """

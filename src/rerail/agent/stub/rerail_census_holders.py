@@ -34,11 +34,10 @@ MANY = 5000  # elements of a container that a loader's worker may copy by readin
 
 # What can hold many things: the built-in class whose methods are used, whatever a subclass does.
 _CONTAINERS = (dict, list, deque, set)
-_LEAVES = frozenset(
-    (str, bytes, bytearray, int, float, complex, bool, type(None), type(sys), types.CodeType)
-    + (types.BuiltinFunctionType, types.FrameType, types.GetSetDescriptorType, type(Ellipsis))
-    + (types.MemberDescriptorType, types.WrapperDescriptorType, types.MethodDescriptorType)
-)
+_LEAVES = {str, bytes, bytearray, int, float, complex, bool, type(None), type(Ellipsis)}
+_LEAVES |= {type(sys), types.CodeType, types.FrameType, types.BuiltinFunctionType}
+_LEAVES |= {types.GetSetDescriptorType, types.MemberDescriptorType}
+_LEAVES |= {types.WrapperDescriptorType, types.MethodDescriptorType}
 _TEXTS = (str, bytes, bytearray)
 _bases = {dict: dict, list: list, deque: deque, set: set, OrderedDict: dict, defaultdict: dict}
 
@@ -108,9 +107,8 @@ class Walk:
         kind = type(o)
         if id(o) in self.seen:
             return
-        if kind in _LEAVES:
-            if kind not in _TEXTS or len(o) < LEAST_BUFFER:
-                return
+        if kind in _LEAVES and (kind not in _TEXTS or len(o) < LEAST_BUFFER):
+            return
         self.seen.add(id(o))
         self.objects.append(o)
         self.parents.append(parent)
@@ -131,7 +129,7 @@ class Walk:
             children = islice(o, FEW)
         elif kind is types.FunctionType:
             children = [value for _, value in names.variables_of(o)]
-        elif kind is self.array or kind in _TEXTS or self.quiet and kind in self.quiet[1]:
+        elif kind is self.array or kind in _TEXTS or (self.quiet and kind in self.quiet[1]):
             size = sizes.buffer_bytes(o, self.quiet, self.array)
             if size >= LEAST_BUFFER:
                 self.buffers.append((at, size))

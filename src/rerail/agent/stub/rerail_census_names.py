@@ -1,9 +1,9 @@
 """By what name does the program know a thing? Local variables, globals, attributes, closures.
 
-Comes in: the frame that made a step; afterwards a finished walk and the index of a container in it.
-Goes out: where the walk begins, and the container's name with its function, file and line. Promises:
-a link that cannot be named for certain gives no name at all; a frame's variables are read without
-leaving a reference in it, and not read where that cannot be had.
+Comes in: the frame that made a step; afterwards a finished walk and the index of a container in
+it. Goes out: where the walk begins, and the container's name with its function, file and line.
+Promises: a link that cannot be named for certain gives no name at all; a frame's variables are read
+without leaving a reference in it, and not read where that cannot be had.
 """
 
 import functools
@@ -46,7 +46,7 @@ class Roots:
                 continue
             variables = _dict_of_module(module)
             file = variables.get("__file__")
-            if type(file) is str and not is_library(file) or name == "__main__":
+            if name == "__main__" or (type(file) is str and not is_library(file)):
                 self.user_modules[name] = variables
             elif type(file) is str:
                 others.append((name, file, variables))
@@ -130,7 +130,7 @@ def name_of(walk, at):
     name = Name(walk.roots, walk.roots.labels[-1 - walk.parents[chain[-1]]])
     chain.reverse()
     things = [walk.objects[index] for index in chain]
-    for parent, child in zip(things, things[1:]):  # noqa: B905  Python 3.8
+    for parent, child in zip(things, things[1:]):  # noqa: B905, RUF007  Python 3.8
         if not name.follow(parent, child):
             return {}
     if name.owner is not None:
@@ -279,7 +279,7 @@ def _codes_of_module(variables, roots):
     functions = [v for v in list(variables.values()) if type(v) is types.FunctionType]
     codes = [f.__code__ for f in functions if f.__globals__ is variables]
     running = roots.module_codes.get(id(variables))
-    return codes + [running] if running is not None else codes
+    return codes if running is None else [*codes, running]
 
 
 def _codes_of_class(cls):

@@ -1,7 +1,7 @@
 """What leaks, and who holds it?
 
-In: the censuses of a process whose memory grew, and the growth that the vitals show. Out: one `leak`
-observation for the process that grew most. Promises: a holder is named only if what is new in it
+In: the censuses of a process whose memory grew, and the growth that the vitals show. Out: one
+`leak` observation, of the process that grew most. Promises: a holder is named only if what is new in it
 explains the growth, and nothing else that was found explains it as well; otherwise the observation
 says what grew, or that it is not known. docs/design/what-leaks.md has the reasons.
 """
@@ -101,12 +101,7 @@ def _leak(run: RecordedRun, censuses: Sequence[Census]) -> Observation:
     candidates = _candidates(last, _asked_for(first, last), tensors.bytes if tensors else 0)
     holder = _certain(candidates)
     if holder is not None:
-        what = _what(holder, tensors)
-        data = {
-            "what": what,
-            "holder": _holder(run, holder),
-            "count": holder.length - holder.before,
-        }
+        data = {**_what(holder, tensors), "holder": _holder(run, holder)}
         return _observation(run, first, last, data)
     data = _without_holder(censuses, candidates, tensors)
     return _observation(run, first, last, data)
@@ -126,13 +121,14 @@ class _TensorGrowth:
         new = [(_more(group, before.get(_key(group))), group) for group in last.tensors]
         if self.has_graph:
             new = [item for item in new if item[1].has_graph]
-        (self.count, self.largest_bytes), self.group = max(
-            new, key=lambda item: item[0][1], default=((0, 0), None)
-        )
+        self.group: TensorGroup | None
+        (self.count, _), self.group = max(new, key=lambda item: item[0][1], default=((0, 0), None))
 
     @property
-    def words(self) -> str:
-        return _tensors_in_words(self.count, self.group) if self.group else ""
+    def told(self) -> dict[str, Any]:
+        assert self.group is not None
+        what = _tensors_in_words(self.count, self.group)
+        return {"what": what, "count": self.count, "since_step": self.since_step}
 
 
 def _key(group: TensorGroup) -> tuple[tuple[int, ...], str, bool]:
@@ -185,13 +181,13 @@ def _certain(candidates: list[tuple[float, Container]]) -> Container | None:
     return candidates[0][1]
 
 
-def _what(container: Container, tensors: _TensorGrowth | None) -> str:
+def _what(container: Container, tensors: _TensorGrowth | None) -> dict[str, Any]:
     new = container.length - container.before
     if container.kind == "buffer":
-        return f"one array of {bytes_in_words(container.length)}, {bytes_in_words(new)} more"
+        return {"what": f"an array of {bytes_in_words(container.length)}"}
     if container.graphs and tensors is not None and tensors.has_graph and tensors.group:
-        return tensors.words
-    return _elements_in_words(container)
+        return tensors.told
+    return {"what": _elements_in_words(container), "count": new}
 
 
 def _elements_in_words(container: Container) -> str:
@@ -216,7 +212,7 @@ def _without_holder(
 ) -> dict[str, Any]:
     growth = censuses[-1].used_bytes - censuses[0].used_bytes
     if tensors is not None and tensors.group and tensors.bytes >= _LEAST_SHARE * growth:
-        return {"what": tensors.words, "count": tensors.count}
+        return tensors.told
     if candidates:
         return {"what": _elements_in_words(candidates[0][1])}
     if _is_native(censuses):
@@ -323,13 +319,12 @@ def _observation(
         text = f"In {who}, {bytes_in_words(growth)} of memory that it shared became its own "
         text += f"between its {unit} {first.step} and {last.step}, page by page"
         text += f", as it read {holder_in_words(holder)}" if holder else ""
-    elif what and what.startswith("one array"):
-        text = f"In {who} {what} than at step {first.step}"
-        text += f", is held as {holder_in_words(holder)}" if holder else ""
+    elif holder and holder["kind"] == "array":
+        text = f"In {who}, {holder_in_words(holder)} grew to {what}"
     elif what:
         verb = "is" if "native_bytes" in told else "are"
         comma = "," if "native_bytes" in told else ""
-        text = f"In {who}, {what}{comma} {verb} new since {unit} {first.step}"
+        text = f"In {who}, {what}{comma} {verb} new since {unit} {data['since_step']}"
         text += f", held by {holder_in_words(holder)}" if holder else ""
     else:
         text = f"In {who} {bytes_in_words(growth)} are new since {unit} {first.step}"
