@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "recorder"))
-from run_driver import PROGRAMS, run_recorded
+from run_driver import PROGRAMS, rerail_run
 
 from rerail.diagnosis import explain_run
+from rerail.store import Store
 
 pytest.importorskip("torch")
 LEAKS = PROGRAMS / "census_leaks.py"
+HANG_SECONDS = 300
 SOURCE = LEAKS.read_text().splitlines()
 
 pytestmark = pytest.mark.skipif(
@@ -32,8 +34,9 @@ def line_of(text: str) -> int:
 
 
 def explained(tmp_path: Path, *words: str, options: tuple[str, ...] = ()) -> dict[str, Any]:
-    done = run_recorded(tmp_path, sys.executable, str(LEAKS), *words, options=options)
-    return explain_run(done.folder).to_json()
+    command = rerail_run(tmp_path, sys.executable, str(LEAKS), *words, options=options)
+    subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=HANG_SECONDS)
+    return explain_run(Store(tmp_path).resolve("last")).to_json()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Reads `agent/*.census`: what a process whose memory grew said of what it held.
 
 In: the file of one process, and the monotonic nanoseconds at the start of the run. Out: its
-censuses in the order of their steps. A line that is none (torn, damaged, of another schema) is left out.
+censuses in the order of their steps. A line that is none (torn, damaged, of another schema) is
+left out.
 """
 
 from __future__ import annotations

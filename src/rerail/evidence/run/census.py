@@ -1,9 +1,9 @@
 """What leaks, and who holds it?
 
 In: the censuses of a process whose memory grew, and the growth that the vitals show. Out: one
-`leak` observation, of the process that grew most. Promises: a holder is named only if what is new in it
-explains the growth, and nothing else that was found explains it as well; otherwise the observation
-says what grew, or that it is not known. docs/design/what-leaks.md has the reasons.
+`leak` observation, of the process that grew most. Promises: a holder is named only if what is new
+in it explains the growth, and nothing else that was found explains it as well; otherwise the
+observation says what grew, or that it is not known. docs/design/what-leaks.md has the reasons.
 """
 
 from __future__ import annotations
