@@ -45,7 +45,7 @@ def explained(tmp_path: Path, *words: str, options: tuple[str, ...] = ()) -> dic
         (
             "loss_with_graph",
             "tensors (256, 512) float32 with a graph",
-            ("list", "losses", "loss_with_graph", "losses.append(training"),
+            ("list", "losses", "loss_with_graph", "losses.append(training.model"),
         ),
         (
             "list_of_arrays",

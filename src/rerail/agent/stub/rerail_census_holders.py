@@ -152,7 +152,7 @@ def some_of(o, base, length):
         if length <= FEW:
             return list(dict.values(o))
         if type(o) is dict:
-            return list(islice(reversed(o.values()), 8)) if sys.version_info >= (3, 8) else []
+            return list(islice(reversed(o.values()), 8))
         return list(islice(dict.values(o), 8))
     if base is list:
         return list(list.__getitem__(o, slice(-8, None) if length > FEW else slice(None)))
@@ -185,6 +185,7 @@ def census(frame, before, grown_anywhere, is_worker):
             return written
         grown = [_describe(walk, *each) for each in _grown(walk, before.lengths)]
         grown += _grown_buffers(walk, before.buffers)
+        grown.sort(key=lambda told: -_weight(told))
         written["grown"] = [told for told in grown if "name" in told]
         written["unnamed"] = _unnamed(walk, grown_anywhere)
         if is_worker:
@@ -244,7 +245,8 @@ def _grown_buffers(walk, before):
     for size, told in _buffers(walk):
         old = before.get(told.get("path"), 0)
         if told and size - old >= LEAST_BUFFER:
-            found.append(dict(told, kind="buffer", length=size, before=old, bytes_each=1))
+            more = {"kind": "buffer", "length": size, "before": old, "bytes_each": 1, "graphs": 0}
+            found.append(dict(told, **more))
     return found[:2]
 
 
