@@ -130,7 +130,7 @@ def cached(number: int) -> bytes:
     return bytes(SIZE)
 
 
-def with_default(number: int, kept: list[bytes] = []) -> None:  # noqa: B006
+def with_default(number: int, kept: list[bytes] = []) -> None:
     kept.append(bytes(SIZE))
 
 
