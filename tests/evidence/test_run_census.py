@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,21 @@ def test_growth_that_filled_the_limit_says_so() -> None:
     assert growth.data["reached_limit_bytes"] == 330 * MIB
     (growth,) = read_memory_growth(run)
     assert "reached_limit_bytes" not in growth.data
+
+
+def test_a_slow_ending_does_not_look_like_a_rest() -> None:
+    """Sixty steps that fill the memory, then two minutes of a traceback at the same level."""
+    rows = [
+        row(t / 2, p100=ProcessVitals(rss_anon_bytes=(200 + 2 * min(t, 60)) * MIB, threads=1))
+        for t in range(300)
+    ]
+    failed = box(optimizer_steps=60, history=steps(60), exception_type="MemoryError")
+    (growth,) = read_memory_growth(recorded(vitals=rows, boxes=[failed]))
+    assert growth.data["shape"] == "leak"
+    assert growth.data["reached_limit_bytes"]
+    rested = replace(failed, exception_type=None)
+    (growth,) = read_memory_growth(recorded(vitals=rows, boxes=[rested]))
+    assert growth.data["shape"] != "leak"
 
 
 @given(st.binary(max_size=400), st.integers(0, 3))

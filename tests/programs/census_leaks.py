@@ -137,7 +137,7 @@ class Words(torch.utils.data.Dataset):
     def __init__(self) -> None:
         self.rows = [
             {"words": [f"word {word} of row {row}" for word in range(6)], "at": float(row)}
-            for row in range(250000)
+            for row in range(300000)
         ]
 
     def __len__(self) -> int:

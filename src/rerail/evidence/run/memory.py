@@ -56,8 +56,8 @@ def read_memory_growth(run: RecordedRun) -> list[Observation]:
         points = _without_teardown(_without_start_up(points, start))
         if not points:
             continue
-        level = points[0][1]
-        trend = trend_of(points, max(_LEAST_RISE_BYTES, _LEAST_RISE_SHARE * level))
+        least_rise = max(_LEAST_RISE_BYTES, _LEAST_RISE_SHARE * points[0][1])
+        trend = _while_it_stepped(run, points, least_rise) or trend_of(points, least_rise)
         if trend is not None:
             trend = _unless_one_piece(run, trend, points)
             process = run.by_key.get(key)
@@ -68,6 +68,21 @@ def read_memory_growth(run: RecordedRun) -> list[Observation]:
         _, key, trend, points = max(trends, key=lambda item: (item[2].shape == "leak", item[0]))
         found.append(_growth(run, role, key, trend, points, len(trends)))
     return sorted(found, key=lambda o: -float(o.data["rise_bytes"]))
+
+
+def _while_it_stepped(run: RecordedRun, points: list[Point], least_rise: float) -> Trend | None:
+    """A leak up to the last step of a program that then found no memory.
+
+    What came after took time without steps: a long traceback, a slow ending on a busy machine. In
+    it memory is level, as if it had come to rest.
+    """
+    box = run.training_box
+    if box is None or not box.history:
+        return None
+    trend = trend_of([p for p in points if p[0] <= box.history[-1].t_seconds], least_rise)
+    if trend is None or trend.shape != "leak":
+        return None
+    return trend if limit_that_was_reached(run, trend.rise) is not None else None
 
 
 def leaking_pids(run: RecordedRun) -> set[int]:
