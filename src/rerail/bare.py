@@ -18,7 +18,10 @@ SHELL = "/bin/sh"
 IGNORED_BY_PYTHON = (_signal.SIGPIPE, _signal.SIGXFSZ)
 
 # The options of `rerail run`; a test compares them with the command's own.
-FLAGS = {"--quiet", "-q", "--no-explain", "--no-agent", "--preload", "--no-preload", "--json"}
+FLAGS = {
+    *("--quiet", "-q", "--no-explain", "--no-agent", "--no-census", "--preload", "--no-preload"),
+    "--json",
+}
 WITH_VALUE = {
     *("--home", "--stall", "--on-stall", "--label", "--name", "--restarts", "--checkpoint"),
     *("--resume-args", "--allow", "--backoff", "--folder-to"),

@@ -261,6 +261,77 @@ class LockHolder:
 
 
 @dataclass(frozen=True)
+class TensorGroup:
+    """Tensors in main memory that are alike; `bytes` counts each storage once."""
+
+    shape: list[int]
+    dtype: str
+    has_graph: bool
+    count: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Container:
+    """Something that holds many things, and a sample of what came into it last.
+
+    Of a `buffer` (one large array or text) the lengths are bytes. Without a `name` it is not known
+    by what name the program knows it.
+    """
+
+    kind: str  # list, dict, set, deque, buffer
+    length: int
+    before: int  # at the first census
+    bytes_each: int  # of an element that came since, with what it alone refers to
+    objects_each: float = 1.0
+    holds: str = ""  # what most of them are: "arrays (256, 512) float64"
+    alike: int = 0  # how many of those looked at are that
+    looked_at: int = 0
+    graphs: int = 0  # how many carry an autograd graph
+    class_name: str | None = None  # of a subclass
+    of: str | None = None  # local, global, attribute, closure, lru_cache
+    name: str | None = None
+    path: str | None = None
+    file: str | None = None
+    function: str | None = None
+    line: int | None = None  # that makes it grow, or where the cached function begins
+    owner: str | None = None  # class of an attribute
+
+
+@dataclass(frozen=True)
+class Census:
+    """A line of `agent/*.census`: what a process whose memory grew held after one of its steps.
+
+    Steps are optimiser steps, of a DataLoader worker its batches. `used_bytes` is resident memory
+    without files' pages; of a worker what it shares with nobody.
+    """
+
+    pid: int
+    start_ticks: int
+    t_seconds: float
+    step: int
+    since_step: int  # of the first census
+    used_bytes: int
+    floor_bytes: int | None = None  # the least that it was before
+    is_worker: bool = False
+    resident_bytes: int | None = None
+    blocks: int = 0  # of memory for small Python objects
+    heap_bytes: int | None = None  # in use in the C heap
+    mapped_files: int | None = None
+    seen_share: float | None = None  # of the collector's objects; None: they were not looked at
+    tracked: int | None = None  # how many those are
+    tensor_bytes: int | None = None
+    graph_tensor_bytes: int | None = None
+    tensors: list[TensorGroup] = field(default_factory=list)
+    walk_is_complete: bool = False
+    grown: list[Container] = field(default_factory=list)
+    unnamed: list[Container] = field(default_factory=list)
+    read: list[Container] = field(default_factory=list)  # long ones that a worker reads
+    took_seconds: float = 0.0
+    worked_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
 class Stall:
     """A stretch without progress, with everybody's stacks."""
 

@@ -37,6 +37,7 @@ def inject(
     command: Sequence[str],
     t0_ns: int,
     preload: bool | None = None,
+    use_census: bool = True,
 ) -> Injection:
     """What to add to `environ`. `preload` forces LD_PRELOAD on or off; None looks at `command`."""
     notes = []
@@ -45,6 +46,8 @@ def inject(
         "RERAIL_T0": str(t0_ns),
         "PYTHONPATH": _in_front(str(STUB), environ.get("PYTHONPATH")),
     }
+    if not use_census:
+        variables["RERAIL_CENSUS"] = "0"
     library = native_library()
     if library is None:
         notes.append(

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from rerail.catalogue.loader import load_catalogue, write_new_cause
     from rerail.catalogue.model import (
         SAFETY_ORDER,
-        USES,
         Catalogue,
         Cause,
         Experiment,
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = [
     "FAMILIES",
     "SAFETY_ORDER",
-    "USES",
     "Catalogue",
     "Cause",
     "Experiment",
@@ -55,7 +53,6 @@ __getattr__ = door(
         "SAFETY_ORDER": "model",
         "Sign": "model",
         "Signature": "model",
-        "USES": "model",
         "fill": "templates",
         "load_catalogue": "loader",
         "spaced": "literals",

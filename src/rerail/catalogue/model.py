@@ -16,9 +16,6 @@ HazardKnob = Literal["workers", "threads"]
 Safety = Literal["safe", "changes-results", "hides-it"]
 Where = Literal["line", "exception", "frame", "last-frame", "tail"]
 
-# What a recorded run is known to have used, or not (evidence/run/uses.py finds out).
-USES = ("python", "torch", "loader", "loader-workers", "ranks", "cuda")
-
 SAFETY_ORDER: dict[str, int] = {"safe": 0, "changes-results": 1, "hides-it": 2}
 
 
@@ -69,20 +66,27 @@ class Sign:
 
 @dataclass(frozen=True)
 class Experiment:
+    """`when`: as of a Remedy."""
+
     change: tuple[str, ...]
     expect: str
-    needs: tuple[str, ...] = ()  # as of a remedy
+    when: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Remedy:
+    """`when` maps a fact of the run to a condition, as a Sign's does to a field; `leak.what` is the
+    `what` of the fact `leak`. A remedy whose conditions a recorded run does not meet is not offered
+    for it. For a log, of which less is known, all are.
+    """
+
     id: str
     title: str
     safety: Safety
     change: tuple[str, ...] = ()
     note: str = ""  # what it does not do
-    needs: tuple[str, ...] = ()  # what the run must have used for it to make sense: USES
     by_hand: str = ""  # why a person has to decide on it, although it is safe
+    when: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

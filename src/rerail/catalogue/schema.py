@@ -13,7 +13,6 @@ from typing import Any, get_args
 from rerail.catalogue.literals import spaced
 from rerail.catalogue.model import (
     SAFETY_ORDER,
-    USES,
     Cause,
     Experiment,
     HazardKnob,
@@ -67,8 +66,8 @@ _SIGNATURE = {
     *("same", "differ", "even_if_resumed", "facts"),
 }
 _SIGN = {"name", "observation", "weight", "when", "group", "even_if_resumed"}
-_EXPERIMENT = {"change", "expect", "needs"}
-_REMEDY = {"id", "title", "safety", "change", "note", "by_hand", "needs"}
+_EXPERIMENT = {"change", "expect", "when"}
+_REMEDY = {"id", "title", "safety", "change", "note", "by_hand", "when"}
 _POLICY = {each.name for each in fields(Policy)}
 _POLICY_LISTS = {"same_damage_as", "raised_by"}
 
@@ -96,10 +95,6 @@ def complaints(table: dict[str, Any], name: str) -> list[str]:
         found += _keys(f"sign[{at}]", sign, _SIGN, {"name", "observation", "weight"})
     for at, experiment in enumerate(table.get("experiment", [])):
         found += _keys(f"experiment[{at}]", experiment, _EXPERIMENT, {"change", "expect"})
-    for key in ("experiment", "remedy"):
-        for at, entry in enumerate(table.get(key, [])):
-            if unknown := set(entry.get("needs", [])) - set(USES):
-                found.append(f"{key}[{at}]: needs {', '.join(sorted(unknown))}: there is {USES}")
     return found + _policy_complaints(table["policy"]) + _remedy_complaints(table["remedy"])
 
 
@@ -184,7 +179,7 @@ def cause_from(table: dict[str, Any]) -> Cause:
         ),
         signs=tuple(Sign(**entry) for entry in table.get("sign", ())),
         experiments=tuple(
-            Experiment(tuple(entry["change"]), entry["expect"], tuple(entry.get("needs", ())))
+            Experiment(tuple(entry["change"]), entry["expect"], entry.get("when", {}))
             for entry in table.get("experiment", ())
         ),
         remedies=tuple(
@@ -194,8 +189,8 @@ def cause_from(table: dict[str, Any]) -> Cause:
                 entry["safety"],
                 tuple(entry.get("change", ())),
                 entry.get("note", ""),
-                by_hand=entry.get("by_hand", ""),
-                needs=tuple(entry.get("needs", ())),
+                entry.get("by_hand", ""),
+                entry.get("when", {}),
             )
             for entry in table["remedy"]
         ),

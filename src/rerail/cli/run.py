@@ -44,6 +44,11 @@ if TYPE_CHECKING:
 @click.option("--no-explain", is_flag=True, help="Record, but do not say why it died.")
 @click.option("--no-agent", is_flag=True, help="Put nothing into the command's processes.")
 @click.option(
+    "--no-census",
+    is_flag=True,
+    help="When memory grows, do not look at what the command's objects are.",
+)
+@click.option(
     "--preload/--no-preload",
     default=None,
     help="Load the crash handler with LD_PRELOAD, always or never [default: where needed].",
@@ -91,6 +96,7 @@ def command(
     is_quiet: bool,
     no_explain: bool,
     no_agent: bool,
+    no_census: bool,
     preload: bool | None,
     restarts: int,
     checkpoint: str | None,
@@ -131,6 +137,7 @@ def command(
         stall_seconds=stall_seconds,
         on_stall=on_stall,
         use_agent=not no_agent,
+        use_census=not no_census,
         preload=preload,
         is_quiet=is_quiet,
         label=label,

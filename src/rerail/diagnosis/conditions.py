@@ -25,6 +25,18 @@ def meets(data: dict[str, Any], when: dict[str, Any]) -> bool:
     return all(_holds(data.get(name), condition) for name, condition in when.items())
 
 
+def fits(facts: dict[str, Any], when: dict[str, Any]) -> bool:
+    """The same for the facts of a run; `leak.what` is the `what` of the fact `leak`."""
+    return all(_holds(_fact(facts, name), condition) for name, condition in when.items())
+
+
+def _fact(facts: dict[str, Any], name: str) -> Any:
+    value: Any = facts
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
+
+
 def _holds(value: Any, condition: Any) -> bool:
     if isinstance(condition, list):
         return value in condition

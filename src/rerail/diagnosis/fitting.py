@@ -1,32 +1,30 @@
 """Remedies and experiments that make sense for this run, with the gaps in their words filled.
 
 In: a cause and the facts of a run or log. Out: the same cause with what fits. A remedy says in
-`needs` what the run must have used (a DataLoader with workers, several ranks, a GPU); a recorded
-run knows that, of a log nothing is left out. Promises: never an empty list where the cause has any.
+`when` which facts it is for (a DataLoader with workers, several ranks, a leak in native code). Of a
+log, or of a run in whose processes nothing was recorded, too little is known to leave any out.
+Promises: never an empty list where the cause has any.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from rerail.catalogue import Cause, Experiment, Remedy, fill
+from rerail.diagnosis.conditions import fits
 
 
-def fitted(cause: Cause, facts: Mapping[str, Any], words: Mapping[str, str]) -> Cause:
-    uses = facts.get("uses")
-    remedies = tuple(r for r in cause.remedies if _fits(r.needs, uses)) or cause.remedies
-    experiments = tuple(e for e in cause.experiments if _fits(e.needs, uses))
+def fitted(cause: Cause, facts: dict[str, Any], words: Mapping[str, str]) -> Cause:
+    is_known = facts.get("uses") is not None
+    remedies = tuple(r for r in cause.remedies if not is_known or fits(facts, r.when))
+    experiments = tuple(e for e in cause.experiments if not is_known or fits(facts, e.when))
     return replace(
         cause,
-        remedies=tuple(_filled_remedy(remedy, words) for remedy in remedies),
+        remedies=tuple(_filled_remedy(each, words) for each in remedies or cause.remedies),
         experiments=tuple(_filled_experiment(each, words) for each in experiments),
     )
-
-
-def _fits(needs: Sequence[str], uses: Sequence[str] | None) -> bool:
-    return uses is None or set(needs) <= set(uses)
 
 
 def _filled_remedy(remedy: Remedy, words: Mapping[str, str]) -> Remedy:

@@ -104,6 +104,7 @@ _CIRCUMSTANCES = {
     "blas-libraries",
     "cuda-libraries",
     "memory-growth",
+    "leak",
     "memory-near-limit",
     "fds-near-limit",
     "threads-near-limit",

@@ -34,6 +34,8 @@ OTHER_LOG = (16 * MIB, 100_000)
 MAP_BYTES = 2 * MIB  # of one process; 5,000 libraries
 ALL_MAPS_BYTES = 8 * MIB
 CRASH_TEXT_BYTES = 8 * MIB
+CENSUS_BYTES = 1 * MIB  # a line has about 4 KiB
+CENSUSES = 16  # of one process; its writer stops at six
 AGENT_FILES = 2048  # boxes, and as many crash files
 
 # The writer keeps 64 MiB, then tails of 16 MiB.

@@ -18,6 +18,7 @@ from rerail.errors import UnreadableInput
 from rerail.records import (
     AfterDeath,
     BlackBox,
+    Census,
     Crash,
     Event,
     MappedLibrary,
@@ -144,6 +145,15 @@ class RunFolder:
 
         crashes = self._agent_records(paths, read_crash)
         return sorted(crashes, key=lambda crash: (crash.t_seconds or 0.0, crash.pid))
+
+    def censuses(self) -> list[list[Census]]:
+        """Of each process whose memory grew, what it held, oldest first."""
+        paths = self._agent_files("*.census")
+        if not paths:
+            return []
+        from rerail.store.censuses import read_censuses
+
+        return [each for each in self._agent_records(paths, read_censuses) if each]
 
     def libraries(self) -> dict[str, list[MappedLibrary]]:
         """Native libraries last seen in each process, by ProcessRecord.key."""

@@ -52,7 +52,7 @@ def _chain(hooks, module, function, value):
         if before is not None:
             import rerail_imports
 
-            getattr(rerail_imports._hook_module(before[0]), before[1])(loaded)
+            getattr(rerail_imports.hook_module(before[0]), before[1])(loaded)
         function(loaded, value)
 
     globals()[name] = both

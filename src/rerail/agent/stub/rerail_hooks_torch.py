@@ -10,6 +10,7 @@ import sys
 from time import monotonic_ns
 
 import rerail_box as box
+import rerail_imports
 import rerail_layout as layout
 import rerail_native as native
 from rerail_box import floats, numbers
@@ -28,6 +29,9 @@ IN_SAVING = layout.PHASES.index("saving")
 
 # Reading a loss costs about 2 µs of a cold cache: less than half a thousandth of any training.
 LOSS_PAUSE_NS = 5000000
+
+CENSUS_FIRST_STEP = 10  # imports, the model, the optimizer's state and first batches are behind it
+CENSUS_NEVER = (1 << 63) - 1
 
 
 def step_begins_in_python():
@@ -106,6 +110,21 @@ def _hook_item(torch, watched):
     torch.Tensor.item = native.wrap(torch.Tensor.item, after=after, is_method=True)
 
 
+def _first_look():
+    """The step from which on memory is looked at: see rerail_census."""
+    return CENSUS_NEVER if os.environ.get("RERAIL_CENSUS") == "0" else CENSUS_FIRST_STEP
+
+
+def look_at_memory(step):
+    """The step at which to look again."""
+    try:
+        look = rerail_imports.hook_module("rerail_census").look
+    except Exception as error:
+        box.note_failure("census is off", error)
+        return CENSUS_NEVER
+    return look(step)
+
+
 def on_torch(torch):
     """torch's own global step hooks: every optimizer, nothing stored in the user's objects."""
     version = torch.version.__version__.split(".")
@@ -119,6 +138,8 @@ def on_torch(torch):
     if any(hook.__module__ == __name__ for hook in optimizer._global_optimizer_post_hooks.values()):
         return  # torch was reloaded, its optimizers were not
 
+    due = [_first_look()]
+
     # torch.compile may trace into these two; then they must be nothing at all.
     def before_step(optimizer, args, kwargs):
         if not is_traced():
@@ -127,6 +148,8 @@ def on_torch(torch):
     def after_step(optimizer, args, kwargs):
         if not is_traced():
             step_ended()
+            if numbers[STEPS] >= due[0]:
+                due[0] = look_at_memory(numbers[STEPS])
 
     optimizer.register_optimizer_step_pre_hook(before_step)
     optimizer.register_optimizer_step_post_hook(after_step)

@@ -1,8 +1,10 @@
 """Hooks on torch's DataLoader: settings, batches and their shapes, our place in its workers."""
 
+import os
 import sys
 
 import rerail_box as box
+import rerail_imports
 import rerail_layout as layout
 import rerail_native as native
 from rerail_box import floats, numbers  # noqa: F401  both are given anew after a fork
@@ -13,6 +15,7 @@ IN_DATA = layout.PHASES.index("data")
 IN_FORWARD = layout.PHASES.index("forward")
 IN_VALIDATE = layout.PHASES.index("validate")
 MOST_PARTS = 8
+CENSUS_FIRST_BATCH = 3
 SHAPES_PAUSE_NS = 5000000  # faster batches than 200 a second are looked at now and then
 
 
@@ -74,6 +77,28 @@ def on_dataloader(dataloader):
                 count_epoch(args[1])
 
         iterator._reset = native.wrap(iterator._reset, after=another_epoch, is_method=True)
+
+
+def on_fetch(fetch):
+    """A worker's batches: the moments at which its memory is looked at, see rerail_census."""
+    if os.environ.get("RERAIL_CENSUS") == "0":
+        return
+    done = [0, CENSUS_FIRST_BATCH]
+
+    def after(args, kwargs, result):
+        worker = sys.modules.get("torch.utils.data._utils.worker")
+        if worker is None or worker._worker_info is None:
+            return
+        done[0] += 1
+        if done[0] >= done[1]:
+            census = rerail_imports.hook_module("rerail_census")
+            if done[1] == CENSUS_FIRST_BATCH:
+                census.start_in_worker()
+            done[1] = census.look(done[0])
+
+    for name in ("_MapDatasetFetcher", "_IterableDatasetFetcher"):
+        fetcher = getattr(fetch, name)
+        fetcher.fetch = native.wrap(fetcher.fetch, after=after, is_method=True)
 
 
 def start_method(loader):

@@ -21,6 +21,7 @@ HOOKS = {
     "torch": ("rerail_hooks_torch", "on_torch"),
     "torch.serialization": ("rerail_hooks_torch", "on_serialization"),
     "torch.utils.data.dataloader": ("rerail_hooks_torch_data", "on_dataloader"),
+    "torch.utils.data._utils.fetch": ("rerail_hooks_torch_data", "on_fetch"),
     "torch.utils.data._utils.signal_handling": ("rerail_hooks_torch_data", "on_signal_handling"),
     "torch.distributed.distributed_c10d": ("rerail_hooks_torch_distributed", "on_c10d"),
     "numpy": ("rerail_hooks_files", "on_numpy"),
@@ -36,7 +37,7 @@ if sys.version_info >= (3, 13):
 _folder = None
 
 
-def _hook_module(name):
+def hook_module(name):
     """One of the stub's own files, although its folder has left the import path."""
     module = sys.modules.get(name)
     if module is None:
@@ -52,7 +53,7 @@ def _hook_module(name):
 def apply(name):
     try:
         file, function = HOOKS[name]
-        getattr(_hook_module(file), function)(sys.modules[name])
+        getattr(hook_module(file), function)(sys.modules[name])
     except Exception as error:
         box.note_failure("hook on " + name + " is off", error)
 
@@ -96,7 +97,7 @@ def watch(folder):
     _folder = folder
     if os.environ.get("RERAIL_CHANGES"):  # a trial of `rerail isolate`
         try:
-            _hook_module("rerail_changes").start(HOOKS)
+            hook_module("rerail_changes").start(HOOKS)
         except Exception as error:
             box.note_failure("changes are off", error)
     sys.meta_path.insert(0, Finder())

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from rerail.errors import RerailError
+from rerail.evidence.run.census import read_copied_growth, read_leaks
 from rerail.evidence.run.crashes import read_crashes
 from rerail.evidence.run.exceptions import read_exceptions, read_words_of_exceptions
 from rerail.evidence.run.exits import read_deaths, read_outcome, read_outside_signals
@@ -52,6 +53,8 @@ READERS: tuple[Reader, ...] = (
     read_progress,
     read_near_memory_limits,
     read_memory_growth,
+    read_copied_growth,
+    read_leaks,
     read_limits,
     read_libraries,
     read_settings,

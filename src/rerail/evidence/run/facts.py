@@ -173,11 +173,34 @@ def _memory_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict
     space = _first(observations, "address-space-limit")
     if space is not None:
         facts["address_space_limit_bytes"] = space.data["limit_bytes"]
-    leak = next(
-        (o for o in observations if o.kind == "memory-growth" and o.data["shape"] == "leak"), None
-    )
-    if leak is not None and "bytes_per_step" in leak.data:
-        facts["leak_bytes_per_step"] = int(leak.data["bytes_per_step"])
+    facts.update(_growth_facts(observations))
+    return facts
+
+
+def _growth_facts(observations: Sequence[Observation]) -> dict[str, Any]:
+    """How much memory grew with each step, in which process, and what it is that grew."""
+    growths = [
+        o.data
+        for o in observations
+        if o.kind == "memory-growth" and o.data["shape"] == "leak" and "bytes_per_step" in o.data
+    ]
+    if not growths:
+        return {}
+    # What filled the memory, if anything did; else what grew most.
+    growth = max(growths, key=lambda d: ("reached_limit_bytes" in d, d["rise_bytes"]))
+    facts: dict[str, Any] = {
+        "leak_bytes_per_step": int(growth["bytes_per_step"]),
+        "growth": {
+            "bytes_per_step": int(growth["bytes_per_step"]),
+            "bytes": growth["rise_bytes"],
+            "steps": growth["steps"],
+            "process": f"{growth['role']} (pid {growth['pid']})",
+        },
+    }
+    leak = _first(observations, "leak")
+    if leak is not None and "what" in leak.data:
+        known = ("what", "since_step", "holder", "native_bytes", "is_copied")
+        facts["leak"] = {name: leak.data[name] for name in known if name in leak.data}
     return facts
 
 

@@ -15,6 +15,7 @@ from rerail.errors import UnreadableInput
 from rerail.records import (
     AfterDeath,
     BlackBox,
+    Census,
     Crash,
     Event,
     MappedLibrary,
@@ -40,6 +41,7 @@ class RecordedRun:
     vitals: list[VitalsRow] = field(default_factory=list)
     libraries: dict[str, list[MappedLibrary]] = field(default_factory=dict)
     stalls: list[Stall] = field(default_factory=list)
+    censuses: list[list[Census]] = field(default_factory=list)  # a list per process
     after: AfterDeath = field(default_factory=AfterDeath)
     surroundings: dict[str, Any] = field(default_factory=dict)
     missing: list[tuple[str, str]] = field(default_factory=list)  # what, why
@@ -147,6 +149,7 @@ def read_material(folder: RunFolder, is_past: bool = False) -> RecordedRun:
         crashes=part("crashes", folder.crashes, []),
         libraries=part("native libraries", folder.libraries, {}),
         stalls=part("stalls", folder.stalls, []),
+        censuses=part("censuses of memory", folder.censuses, []),
         surroundings=part("surroundings", folder.surroundings, {}),
     )
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.trend import Point, Trend, theil_sen, trend_of, value_at
+from rerail.platform.patterns import linear
 from rerail.records import MemoryLimit, Observation, ProcessVitals, VitalsRow
 from rerail.wording import bytes_in_words, role_in_words, seconds_in_words
 
@@ -26,6 +27,9 @@ _WARM_UP_STEPS = 3
 _LEAK_STEPS = 8  # fewer cannot be told from one that happened to be large
 _LEAK_SECONDS = 30.0  # where steps are not known
 _NEAR = 0.9
+_REACHED = 0.95
+_LEAST_LIMIT_SHARE = 0.15  # a rise below this share of the limit is not what filled it
+_REFUSED = linear(r"MemoryError|bad_alloc|[Cc]an(?:no|')t allocate memory|DefaultCPUAllocator")
 _HELD_SHARE = 0.5
 
 
@@ -52,8 +56,8 @@ def read_memory_growth(run: RecordedRun) -> list[Observation]:
         points = _without_teardown(_without_start_up(points, start))
         if not points:
             continue
-        level = points[0][1]
-        trend = trend_of(points, max(_LEAST_RISE_BYTES, _LEAST_RISE_SHARE * level))
+        least_rise = max(_LEAST_RISE_BYTES, _LEAST_RISE_SHARE * points[0][1])
+        trend = _while_it_stepped(run, points, least_rise) or trend_of(points, least_rise)
         if trend is not None:
             trend = _unless_one_piece(run, trend, points)
             process = run.by_key.get(key)
@@ -64,6 +68,46 @@ def read_memory_growth(run: RecordedRun) -> list[Observation]:
         _, key, trend, points = max(trends, key=lambda item: (item[2].shape == "leak", item[0]))
         found.append(_growth(run, role, key, trend, points, len(trends)))
     return sorted(found, key=lambda o: -float(o.data["rise_bytes"]))
+
+
+def _while_it_stepped(run: RecordedRun, points: list[Point], least_rise: float) -> Trend | None:
+    """A leak up to the last step of a program that then found no memory.
+
+    What came after took time without steps: a long traceback, a slow ending on a busy machine. In
+    it memory is level, as if it had come to rest.
+    """
+    box = run.training_box
+    if box is None or not box.history:
+        return None
+    trend = trend_of([p for p in points if p[0] <= box.history[-1].t_seconds], least_rise)
+    if trend is None or trend.shape != "leak":
+        return None
+    return trend if limit_that_was_reached(run, trend.rise) is not None else None
+
+
+def leaking_pids(run: RecordedRun) -> set[int]:
+    """Processes whose memory grew with the steps and had not stopped."""
+    growths = [o.data for o in read_memory_growth(run)]
+    return {data["pid"] for data in growths if data["shape"] == "leak"}
+
+
+def limit_that_was_reached(run: RecordedRun, rise_bytes: float) -> int | None:
+    """The limit, in bytes, that memory was at in the end, if this rise is what filled it.
+
+    Of an address-space limit, which is on what was asked for and not on what is in use, the level
+    that was reached.
+    """
+    killed = [m.limit_bytes for m in memory_limits(run) if m.oom_kills > 0]
+    full = [use.limit_bytes for use in uses_that_press(run) if use.fraction >= _REACHED]
+    limit = min([*killed, *full], default=None)
+    if limit is None and any(
+        _REFUSED.search(f"{box.exception_type}: {box.exception_text}")
+        for box in run.boxes
+        if box.exception_type
+    ):
+        peak = tree_peak(run)
+        limit = peak.rss_bytes if peak else None
+    return limit if limit and rise_bytes >= _LEAST_LIMIT_SHARE * limit else None
 
 
 def _unless_one_piece(run: RecordedRun, trend: Trend, points: list[Point]) -> Trend:
@@ -107,9 +151,15 @@ def _growth(
         if per_step is not None:
             data["bytes_per_step"] = per_step
             text += f", {bytes_in_words(per_step)} with every step"
+            data["steps"] = round(trend.rise / per_step) if per_step > 0 else 0
         else:
             text += f", {bytes_in_words(trend.slope)} a second"
-        text += ", and had not stopped growing."
+        limit = limit_that_was_reached(run, alike * trend.rise)
+        if limit is not None:
+            data["reached_limit_bytes"] = limit
+            text += f", until memory was at its limit of {bytes_in_words(limit)}."
+        else:
+            text += ", and had not stopped growing."
     elif trend.shape == "step":
         at = trend.jump_at if trend.jump_at is not None else trend.last[0]
         data["jump_t_seconds"] = at

@@ -1,14 +1,15 @@
 """What the run used: the fact `uses`, by which remedies that make no sense are left out.
 
-In: a recorded run. Out: words of the catalogue's USES, in their order; None where nothing inside
+In: a recorded run. Out: words of USES, in their order; None where nothing inside
 the processes was recorded, because then nobody knows.
 """
 
 from __future__ import annotations
 
-from rerail.catalogue import USES
 from rerail.evidence.run.material import RecordedRun
 from rerail.wording import file_name
+
+USES = ("python", "torch", "loader", "loader-workers", "ranks", "cuda")
 
 
 def read_uses(run: RecordedRun) -> list[str] | None:

@@ -23,7 +23,12 @@ def agent_variables(
 
         writer = record.writer
         injection = inject(
-            writer.agent_dir, options.environ, command, writer.t0_ns, preload=options.preload
+            writer.agent_dir,
+            options.environ,
+            command,
+            writer.t0_ns,
+            preload=options.preload,
+            use_census=options.use_census,
         )
         for note in injection.notes:
             writer.event("note", text=note)

@@ -17,6 +17,7 @@ class RunOptions:
     stall_seconds: float | None = None  # None: from the run's own pace
     on_stall: str = "report"  # report, kill, or a command
     use_agent: bool = True
+    use_census: bool = True  # of what a process holds whose memory grows
     preload: bool | None = None  # None: where the interpreter would not load the agent otherwise
     is_quiet: bool = False
     label: str | None = None
@@ -29,6 +30,7 @@ class RunOptions:
             "stall_seconds": self.stall_seconds,
             "on_stall": self.on_stall,
             "use_agent": self.use_agent,
+            "use_census": self.use_census,
             "preload": self.preload,
             "label": self.label,
         }
