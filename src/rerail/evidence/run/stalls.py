@@ -85,7 +85,7 @@ def _stuck(run: RecordedRun, stall: Stall, place: Place) -> Observation:
         "rank": place.who.rank,
         "functions": functions,
         "libraries": libraries,
-        "waits_for": _waits_for(place, libraries),
+        "waits_for": "a lock" if holder is not None else _waits_for(place, libraries),
         "waits_kind": place.waits.kind if place.waits else None,
         "waits_on_process": place.waits_on_process,
         "waits_for_work": place.waits_for_work,
