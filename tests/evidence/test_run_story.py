@@ -16,7 +16,7 @@ from rerail.evidence.run.progress import (
     read_settings,
 )
 from rerail.evidence.run.ranks import read_failed_first
-from rerail.evidence.run.stalls import read_stalls
+from rerail.evidence.run.stalls import hang_facts, read_stalls
 from rerail.records import (
     LoadedFile,
     LoaderSettings,
@@ -78,6 +78,25 @@ def test_a_rank_in_a_collective_waits_for_the_others():
     stall = Stall(9.0, 8.0, 8.0, "report", {"100-7": [ThreadStack(100, None, [], frames("f"))]})
     (seen,) = read_stalls(recorded(stalls=[stall], boxes=[box(collective="all_reduce", rank=0)]))
     assert "all_reduce" in seen.text and seen.data["waits_on_process"]
+
+
+def test_the_rank_that_the_others_wait_for_is_the_one_that_failed_first():
+    stacks = {
+        "100-7": [ThreadStack(100, None, [], frames("all_reduce", "main"))],
+        "101-7": [
+            ThreadStack(101, None, [], frames("late", "main"), waits_for="a lock or another thread")
+        ],
+    }
+    stall = Stall(9.0, 8.0, 8.0, "kill", stacks)
+    run = recorded(
+        processes=[process(100, "rank"), process(101, "rank")],
+        boxes=[box(collective="all_reduce", rank=0), box(101, rank=1)],
+        stalls=[stall],
+    )
+    facts = hang_facts(read_stalls(run))
+    assert facts["failed_first"] == "rank 1"
+    assert facts["where"] == {"file": "x.py", "line": 1, "function": "late", "process": "rank 1"}
+    assert facts["hang"]["kind"] == "stuck" and "holder" not in facts["hang"]
 
 
 def test_progress_is_the_training_box_not_the_busiest_helper():

@@ -137,6 +137,8 @@ def test_a_hang_that_is_ended_long_before_it_counts_as_one(tmp_path: Path) -> No
     cause, facts = answer(done)
     assert cause == "deadlock"
     assert facts["where"]["function"] == "save" and facts["hang"]["seconds"] >= 10
+    assert facts["hang"]["waits_for"] == "a lock"
+    assert facts["hang"]["holder"]["thread"] == "thread flusher"
     outcome = done.folder.info().outcome
     assert outcome is not None and "it had stood still for" in outcome.summary
 

@@ -41,7 +41,7 @@ def read_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[st
         facts["stuck_process"] = f"{stall.data['role']} (pid {stall.data['pid']})"
         facts["stuck_in"] = stall.data["functions"][:4] or None
         facts["silent_seconds"] = stall.data["silent_seconds"]
-    facts.update(hang_facts(observations))
+    facts.update({**hang_facts(observations), **_known(facts, "failed_first")})
     if run.info.elapsed_seconds is not None:
         facts["elapsed_seconds"] = round(run.info.elapsed_seconds, 3)
     return {name: value for name, value in facts.items() if value is not None}
@@ -63,6 +63,10 @@ def _command_facts(run: RecordedRun) -> dict[str, Any]:
         "script": call.target if call and call.kind == "script" else None,
         "python": command[at] if at < len(command) and is_python(command[at]) else None,
     }
+
+
+def _known(facts: dict[str, Any], name: str) -> dict[str, Any]:
+    return {name: facts[name]} if facts.get(name) is not None else {}
 
 
 def _first(observations: Sequence[Observation], kind: str) -> Observation | None:

@@ -70,6 +70,10 @@ def hang_facts(observations: Sequence[Observation]) -> dict[str, Any]:
     facts: dict[str, Any] = {"hang": {k: v for k, v in hang.items() if v is not None}}
     if data["where"] is not None:
         facts["where"] = data["where"]
+    if data["rank"] is not None and not data["waits_on_process"]:
+        others = [o.data for o in observations if o.kind == "stall" and o is not stall]
+        if any(other["waits_kind"] == "collective" for other in others):
+            facts["failed_first"] = f"rank {data['rank']}"
     return facts
 
 
@@ -85,7 +89,7 @@ def _stuck(run: RecordedRun, stall: Stall, place: Place) -> Observation:
         "rank": place.who.rank,
         "functions": functions,
         "libraries": libraries,
-        "waits_for": _waits_for(place, libraries),
+        "waits_for": "a lock" if holder is not None else _waits_for(place, libraries),
         "waits_kind": place.waits.kind if place.waits else None,
         "waits_on_process": place.waits_on_process,
         "waits_for_work": place.waits_for_work,

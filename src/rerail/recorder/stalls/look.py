@@ -55,7 +55,7 @@ def look_closer(
     """Look, write it down, and say what was found."""
     keys = [record.key for record in records]
     before, began = busy_or_spinning.cpu_ticks(keys), time.monotonic()
-    found = stacks.take(records, writer.agent_dir)
+    found = stacks.take(records, writer.agent_dir, may_disturb=not stalled.is_early)
     is_hung = stalled.counts_as_hung
     if not is_hung and not stalled.is_early:
         looks = [found]

@@ -30,9 +30,13 @@ LONGEST_ASK_SECONDS = 1.0
 
 
 def take(
-    processes: Sequence[Any], agent_dir: Path, seconds: float = 5.0
+    processes: Sequence[Any], agent_dir: Path, seconds: float = 5.0, *, may_disturb: bool = True
 ) -> dict[str, list[ThreadStack]]:
-    """Stacks by ProcessRecord.key; `processes` are records or (pid, start) pairs."""
+    """Stacks by ProcessRecord.key; `processes` are records or (pid, start) pairs.
+
+    Without `may_disturb` nothing is stopped and no signal is sent: either can interrupt a system
+    call, and a run that is only quiet must not notice that it was looked at.
+    """
     deadline = time.monotonic() + seconds
     identities = [
         identity
@@ -46,7 +50,10 @@ def take(
 
         def take_one(identity: tuple[int, int]) -> None:
             pid, start_ticks = identity
-            found = _take_one(pid, start_ticks, agent_dir, waiting[pid], deadline)
+            if may_disturb:
+                found = _take_one(pid, start_ticks, agent_dir, waiting[pid], deadline)
+            else:
+                found = _take_gently(pid, deadline)
             if found:
                 taken[pid] = found
 
@@ -89,6 +96,11 @@ def _take_one(
         return threads
     left = min(deadline - time.monotonic(), LONGEST_ASK_SECONDS)
     return asked.take(pid, start_ticks, agent_dir, waiting, left) if left > 0 else None
+
+
+def _take_gently(pid: int, deadline: float) -> list[ThreadStack] | None:
+    left = deadline - time.monotonic()
+    return spied.take_gently(pid, left / 2) if left > 0 and _is_python(pid) else None
 
 
 def _is_python(pid: int) -> bool:

@@ -51,10 +51,23 @@ def take(pid: int, thread_count: int, seconds: float) -> list[ThreadStack] | Non
     return None
 
 
-def take_variables(pid: int, seconds: float) -> dict[int, list[dict[str, int]]]:
-    """By thread, for each Python frame: the addresses of its local variables, not their values."""
+def take_gently(pid: int, seconds: float) -> list[ThreadStack] | None:
+    """Python frames, read from the memory of a process that goes on."""
     spy = find_program("py-spy")
-    text = _run([spy, "dump", "--pid", str(pid), "--json", "--locals"], seconds) if spy else None
+    text = (
+        _run([spy, "dump", "--pid", str(pid), "--json", "--nonblocking"], seconds) if spy else None
+    )
+    return parse_py_spy(text) if text is not None else None
+
+
+def take_variables(pid: int, seconds: float) -> dict[int, list[dict[str, int]]]:
+    """By thread, for each Python frame: the addresses of its local variables, not their values.
+
+    The process is not stopped: one that waits for a lock stands still by itself.
+    """
+    spy = find_program("py-spy")
+    dump = ["dump", "--pid", str(pid), "--json", "--locals", "--nonblocking"]
+    text = _run([spy, *dump], seconds) if spy else None
     try:
         document = json.loads(text or "[]")
         return {
