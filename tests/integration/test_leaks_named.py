@@ -122,7 +122,7 @@ def test_without_a_census_the_growth_is_still_measured(tmp_path: Path) -> None:
 
 @pytest.fixture
 def memory_group(tmp_path: Path) -> Iterator[Path]:
-    """A memory cgroup of 500 MB, version 1 or 2."""
+    """A memory cgroup of 600 MB, version 1 or 2."""
     for base, limit, swap in (
         (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.swappiness"),
         (Path("/sys/fs/cgroup"), "memory.max", "memory.swap.max"),
@@ -133,7 +133,7 @@ def memory_group(tmp_path: Path) -> Iterator[Path]:
         except OSError:
             continue
         try:
-            (group / limit).write_text(str(500 << 20))
+            (group / limit).write_text(str(600 << 20))
             if (group / swap).exists():
                 (group / swap).write_text("0")
         except OSError:
