@@ -52,8 +52,9 @@ def scan(before):
     """Over all objects that the collector knows: tensors by shape, and containers that grew.
 
     The first scan fills `before.all_lengths` (id of a container: how many it held); if it did not
-    come to the end, a container that is not there may be old and is left out later. Out: (what to write, the
-    grown containers themselves with their lengths, to be let go soon); ({}, []) if it cannot be.
+    come to the end, a container that is not there may be old and is left out later. Out: (what to
+    write, the grown containers themselves with their lengths, to be let go soon); ({}, []) if it
+    cannot be.
     """
     if sys.getallocatedblocks() > MOST_BLOCKS or gc.get_freeze_count():
         return {}, []
