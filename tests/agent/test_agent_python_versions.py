@@ -118,3 +118,13 @@ def test_stub_is_old_syntax(python: str) -> None:
     code = "import ast, sys; [ast.parse(open(p, 'rb').read(), p) for p in sys.argv[1:]]"
     files = [str(path) for path in stub.glob("*.py")]
     subprocess.run([python, "-c", code, *files], check=True, timeout=60)
+
+
+def test_a_census_goes_unnoticed(run: Runner, python: str) -> None:
+    """What a frame's variables are differs from version to version."""
+    ended = run([str(PROGRAMS / "census_untouched.py"), "local"], python=python)
+
+    assert (ended.status, ended.stderr) == (0, "")
+    assert "kept" not in ended.stdout and "changed" not in ended.stdout
+    assert ended.stdout.endswith("done\n")
+    assert list(ended.folder.glob("*.census"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import signal
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "recorder"))
+from memory_cgroup import small_memory_group
 from run_driver import PROGRAMS, RERAIL, Finished, python, run_recorded
 
 from rerail.diagnosis import diagnose
@@ -111,28 +111,8 @@ def test_two_hundred_deaths_without_a_lost_record(tmp_path: Path, library: Path)
 
 @pytest.fixture
 def memory_group(tmp_path: Path) -> Iterator[Path]:
-    """A memory cgroup of 64 MB, version 1 or 2."""
-    name = f"rerail-test-{os.getpid()}-{tmp_path.name}"
-    for base, limit, swap in (
-        (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.swappiness"),
-        (Path("/sys/fs/cgroup"), "memory.max", "memory.swap.max"),
-    ):
-        group = base / name
-        try:
-            group.mkdir()
-        except OSError:
-            continue
-        try:
-            (group / limit).write_text(str(64 << 20))
-            if (group / swap).exists():
-                (group / swap).write_text("0")
-        except OSError:
-            group.rmdir()
-            continue
+    with small_memory_group(tmp_path.name, 64 << 20) as group:
         yield group
-        subprocess.run(["rmdir", str(group)], check=False)
-        return
-    pytest.skip("no memory cgroup can be made here")
 
 
 def test_an_out_of_memory_kill_is_told_from_other_kills(tmp_path: Path, memory_group: Path) -> None:

@@ -3,7 +3,6 @@ wrong one. Healthy ones, whose memory rises and comes to rest, are not called le
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "recorder"))
+from memory_cgroup import small_memory_group
 from run_driver import PROGRAMS, rerail_run
 
 from rerail.diagnosis import explain_run
@@ -122,27 +122,8 @@ def test_without_a_census_the_growth_is_still_measured(tmp_path: Path) -> None:
 
 @pytest.fixture
 def memory_group(tmp_path: Path) -> Iterator[Path]:
-    """A memory cgroup of 500 MB, version 1 or 2."""
-    for base, limit, swap in (
-        (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes", "memory.swappiness"),
-        (Path("/sys/fs/cgroup"), "memory.max", "memory.swap.max"),
-    ):
-        group = base / f"rerail-leak-{os.getpid()}-{tmp_path.name}"
-        try:
-            group.mkdir()
-        except OSError:
-            continue
-        try:
-            (group / limit).write_text(str(500 << 20))
-            if (group / swap).exists():
-                (group / swap).write_text("0")
-        except OSError:
-            group.rmdir()
-            continue
+    with small_memory_group(tmp_path.name, 600 << 20) as group:
         yield group
-        subprocess.run(["rmdir", str(group)], check=False)
-        return
-    pytest.skip("no memory cgroup can be made here")
 
 
 def test_a_leak_goes_before_the_kill_that_it_led_to(tmp_path: Path, memory_group: Path) -> None:

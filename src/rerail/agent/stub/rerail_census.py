@@ -170,7 +170,7 @@ def _take(watch, step, used):
     }
     grown = []
     if not watch.is_worker:
-        written, grown = sizes.scan(watch.before.all_lengths, is_first)
+        written, grown = sizes.scan(watch.before)
         line.update(written)
     # The frame of the program's own that made this step.
     frame = sys._getframe(1)

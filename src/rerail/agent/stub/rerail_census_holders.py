@@ -205,6 +205,7 @@ class Before:
         self.is_first = True
         self.lengths = {}  # id of a container that has a name -> elements
         self.all_lengths = {}  # the same of long containers, named or not
+        self.has_all_lengths = False
         self.buffers = {}  # path of a large array or text -> bytes
 
 

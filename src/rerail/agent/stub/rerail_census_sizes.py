@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from time import thread_time
 
 MOST_BLOCKS = 6000000  # of memory for Python objects; the list of all objects takes 20 MB then
-SCAN_SECONDS = 0.06  # of this thread's own time: a busy machine must not cut it short
+SCAN_SECONDS = 0.1  # of this thread's own time: a busy machine must not cut it short
 CHUNK = 10000
 MOST_GROUPS = 8
 MOST_NODES = 300  # objects looked at below one element
@@ -48,11 +48,13 @@ def quiet_torch():
 LONG = 32  # shorter containers are not worth remembering
 
 
-def scan(lengths, is_first):
+def scan(before):
     """Over all objects that the collector knows: tensors by shape, and containers that grew.
 
-    The first scan fills `lengths` (id of a container: how many it held). Out: (what to write, the
-    grown containers themselves with their lengths, to be let go soon); ({}, []) if it cannot be.
+    The first scan fills `before.all_lengths` (id of a container: how many it held); if it did not
+    come to the end, a container that is not there may be old and is left out later. Out: (what to
+    write, the grown containers themselves with their lengths, to be let go soon); ({}, []) if it
+    cannot be.
     """
     if sys.getallocatedblocks() > MOST_BLOCKS or gc.get_freeze_count():
         return {}, []
@@ -62,6 +64,8 @@ def scan(lengths, is_first):
     everything = gc.get_objects()
     seen = 0
     storages, groups, grown = set(), {}, []
+    lengths = before.all_lengths
+    unknown = 0 if before.has_all_lengths else sys.maxsize
     with without_modes():
         while seen < len(everything) and thread_time() < deadline:
             chunk = everything[seen : seen + CHUNK]
@@ -74,10 +78,12 @@ def scan(lengths, is_first):
                 count, total = groups.get(key, (0, 0))
                 groups[key] = (count + 1, total + size)
             for o in [o for o in chunk if type(o) in longs and len(o) >= LONG]:
-                if is_first:
+                if before.is_first:
                     lengths[id(o)] = len(o)
-                elif len(o) - lengths.get(id(o), 0) >= LONG:
+                elif len(o) - lengths.get(id(o), unknown) >= LONG:
                     grown.append((o, len(o), lengths.get(id(o), 0)))
+    if before.is_first:
+        before.has_all_lengths = seen == len(everything)
     written = {
         "seen_share": round(seen / len(everything), 3),
         "tracked": len(everything),

@@ -25,7 +25,7 @@ _LEAST_GRAPH_SHARE = 0.3
 _RIVAL_SHARE = 0.5  # a second container with this share of the first's makes it uncertain
 _LEAST_GROWTH_BYTES = 24 << 20
 _ALL = 0.99
-_HELD_PER_STEP = 0.5  # objects kept with each step: fewer are not what a leak of steps keeps
+_HELD_PER_STEP = 0.9  # objects kept with each step: a chain keeps one at least
 _LONGEST_NAME = 120
 
 
@@ -226,12 +226,14 @@ def _without_holder(
 def _is_native(censuses: Sequence[Census]) -> bool:
     """Nothing of Python's kept more with the steps: no container, no chain of objects, no tensor.
 
-    Compared with the last but one: the first census itself brings a few hundred objects of ours.
+    Compared with the last but one that saw all objects: the first census itself brings a few
+    hundred objects of ours.
     """
-    before, last = censuses[-2], censuses[-1]
-    if before.tracked is None or last.tracked is None:
+    whole = [each for each in censuses if (each.seen_share or 0) >= _ALL]
+    if len(whole) < 2 or whole[-1] is not censuses[-1] or not whole[-1].walk_is_complete:
         return False
-    if not last.walk_is_complete or min(before.seen_share or 0, last.seen_share or 0) < _ALL:
+    before, last = whole[-2:]
+    if before.tracked is None or last.tracked is None:
         return False
     growth = last.used_bytes - before.used_bytes
     kept = sum((c.length - c.before) * c.bytes_each for c in [*last.grown, *last.unnamed])
