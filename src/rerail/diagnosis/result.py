@@ -55,6 +55,7 @@ class Diagnosis:
     next_step: NextStep | None = None
     observations: tuple[Observation, ...] = ()  # all of them, for reports; not in the JSON
     incomplete: str = ""  # what was not looked at, when the time for the answer was over
+    skipped: tuple[tuple[str, str], ...] = ()  # files that were no logs: name, why
     run: str | None = None  # the id of the recorded run; None for logs
     headline_on_record: str = ""  # as it was said then, of a diagnosis that was read back
 
@@ -91,6 +92,8 @@ class Diagnosis:
         }
         if self.incomplete:
             document["incomplete"] = self.incomplete
+        if self.skipped:
+            document["skipped"] = [{"name": name, "why": why} for name, why in self.skipped]
         if self.next_step:
             document["next"] = {"text": self.next_step.text}
             if self.next_step.command:
