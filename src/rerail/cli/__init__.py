@@ -48,7 +48,7 @@ class _Commands(click.Group):
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
-    epilog="Example: rerail run -- python train.py",
+    epilog="Examples: rerail run -- python train.py; rerail train.log (explains the log)",
 )
 @click.version_option(
     rerail.__version__, "--version", prog_name="rerail", message="%(prog)s %(version)s"

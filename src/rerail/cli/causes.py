@@ -12,6 +12,7 @@ import click
 from rerail import api
 from rerail.cli._options import json_option
 from rerail.cli._printing import print_json
+from rerail.diagnosis import unknown_cause
 from rerail.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 )
 @json_option
 def command(cause_id: str | None, new: tuple[str, str, str] | None, as_json: bool) -> None:
-    """List the causes that rerail knows, or those with a WORD in their name, or show one of them."""
+    """List the causes that rerail knows, or those with WORD in id or title, or show one."""
     if new is not None:
         if cause_id is not None or as_json:
             raise UsageError("--new goes with neither a cause nor --json")
@@ -52,7 +53,7 @@ def command(cause_id: str | None, new: tuple[str, str, str] | None, as_json: boo
                 click.echo(_in_one_line(f"{cause.id:{width}}  {cause.title}"))
         return
     if cause_id not in catalogue:
-        raise UsageError(_unknown(cause_id, catalogue), "Type `rerail causes` for the list.")
+        raise unknown_cause(cause_id)
     if as_json:
         print_json({"schema": 1, **_as_json(catalogue[cause_id])})
     else:
@@ -117,11 +118,3 @@ def _as_json(cause: Cause) -> dict[str, Any]:
     for signature in document["signatures"]:
         del signature["literals"]
     return document
-
-
-def _unknown(cause_id: str, known: Iterable[str]) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(cause_id, list(known), n=1)
-    hint = f" Did you mean {close[0]}?" if close else ""
-    return f"there is no cause {cause_id!r}.{hint}"

@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rerail.catalogue import Cause, Remedy
 from rerail.records import Observation, Outcome
+
+if TYPE_CHECKING:
+    from rerail.diagnosis.why_not import WhyNot
 
 SCHEMA = 1
 
@@ -74,6 +77,12 @@ class Diagnosis:
     @property
     def leading(self) -> Candidate | None:
         return self.candidates[0] if self.candidates else None
+
+    def why_not(self, cause_id: str) -> WhyNot:
+        """What speaks against this cause, and what of it was looked for and not seen."""
+        from rerail.diagnosis.why_not import why_not
+
+        return why_not(self, cause_id)
 
     def to_json(self) -> dict[str, Any]:
         """The document of the contract; `next` is absent when there is nothing to tell apart."""

@@ -38,11 +38,13 @@ def url_error(name: str) -> UsageError | None:
             f"{name} is a URL.", f"Name the file itself: rerail explain {shlex.quote(path)}"
         )
     command = _FETCHED_BY.get(scheme, "curl -L {}").format(shlex.quote(name))
-    return UsageError("rerail does not download.", f"Type: {command} | rerail explain -")
+    return UsageError(
+        f"{name} is a URL, and rerail does not download.", f"Type: {command} | rerail explain -"
+    )
 
 
 def no_such_file(name: str) -> UnreadableInput | None:
-    """For a name that was meant to be a file: it has a file's ending, or one is called nearly so."""
+    """For a name that was meant for a file: it ends like one, or a file is called nearly so."""
     close = closest_file(name)
     if close is not None:
         return UnreadableInput(
