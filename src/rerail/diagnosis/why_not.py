@@ -166,7 +166,7 @@ def _is_in_text(each: Signature | Sign) -> bool:
 def _in_words(each: Signature | Sign, cause: Cause) -> str:
     if isinstance(each, Sign):
         fields = ", ".join(
-            f"{field} {listed([str(one) for one in value], 'or') if isinstance(value, list) else value}"
+            f"{field} {listed(list(map(str, value)), 'or') if isinstance(value, list) else value}"
             for field, value in each.when.items()
             if not str(value).startswith(("~", "!~"))  # a pattern says nothing to a person
         )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rerail.evidence.run.stalls import read_stalls
     from rerail.evidence.run.trend import trend_of
     from rerail.evidence.text.inputs import Inputs, Log, find_inputs, inputs_of_stream
+    from rerail.evidence.text.last_progress import last_progress
     from rerail.evidence.text.logs import TextEvidence, collect_logs, collect_stream, observe_text
     from rerail.evidence.text.typed_names import no_such_file, url_error
 
@@ -29,6 +30,7 @@ __all__ = [
     "faulting_frame",
     "find_inputs",
     "inputs_of_stream",
+    "last_progress",
     "libraries_by_process",
     "limit_uses",
     "no_such_file",
@@ -53,6 +55,7 @@ __getattr__ = door(
         "faulting_frame": "run.crashes",
         "find_inputs": "text.inputs",
         "inputs_of_stream": "text.inputs",
+        "last_progress": "text.last_progress",
         "libraries_by_process": "run.libraries",
         "limit_uses": "run.memory",
         "no_such_file": "text.typed_names",
