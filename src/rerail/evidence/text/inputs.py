@@ -129,7 +129,7 @@ class _Finder:
     def add_pipe(self, name: str, shown: str, stream: BinaryIO) -> None:
         head, again = _peek(stream)
         kind = compression_of(head)
-        if kind is not None and archive_kind(_unpacked_head(head, kind)) is None:
+        if kind is not None and archive_kind(_unpacked_head(head, kind, shown)) is None:
             unpacked = Unpacked(again, kind, shown, self._found.deadline, self._found.notes)
             head, again = _peek(buffered(unpacked))
         elif kind is not None or archive_kind(head) is not None:
@@ -192,7 +192,7 @@ class _Finder:
             def unpacked() -> BinaryIO:
                 return buffered(Unpacked(packed(), kept, shown, found.deadline, found.notes))
 
-            head = _unpacked_head(head, kind)
+            head = _unpacked_head(head, kind, shown)
             if not head:  # a block of bzip2 is larger than that
                 with unpacked() as file:
                     head = file.read(HEAD_BYTES)
@@ -287,9 +287,9 @@ def _told_by_name(name: str) -> str:
     return ""
 
 
-def _unpacked_head(head: bytes, kind: str) -> bytes:
+def _unpacked_head(head: bytes, kind: str, shown: str) -> bytes:
     """The first bytes of what is packed in these."""
-    with buffered(Unpacked(io.BytesIO(head), kind, "", no_deadline(), [])) as file:
+    with buffered(Unpacked(io.BytesIO(head), kind, shown, no_deadline(), [])) as file:
         return file.read(HEAD_BYTES)
 
 

@@ -14,6 +14,7 @@ import bz2
 import importlib
 import io
 import lzma
+import shlex
 import sys
 import zipfile
 import zlib
@@ -37,7 +38,6 @@ MAGIC = {
     "xz": b"\xfd7zXZ\x00",
     "zstd": b"\x28\xb5\x2f\xfd",
 }
-_UNPACKED_BY = {"gzip": "gzip -dc", "bzip2": "bzip2 -dc", "xz": "xz -dc", "zstd": "zstd -dc"}
 # What the readers of the standard library raise on bytes that are not what they should be.
 DAMAGE = (
     *(OSError, EOFError, ValueError, OverflowError, RuntimeError, NotImplementedError),
@@ -173,5 +173,5 @@ def _decoder_for(kind: str, name: str) -> Callable[[], Any]:
         version = ".".join(map(str, sys.version_info[:2]))
         raise UnreadableInput(
             f"{name} is compressed with {kind}, which Python {version} cannot unpack.",
-            f"Type: {_UNPACKED_BY[kind]} {name} | rerail explain -",
+            f"Type: {kind} -dc {shlex.quote(name)} | rerail explain -",
         ) from None
