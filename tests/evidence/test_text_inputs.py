@@ -1,4 +1,4 @@
-"""What people hand over as a log: compressed, packed, in folders, as notebooks, damaged, hostile."""
+"""What people hand over as a log: packed, in folders, as notebooks, damaged, hostile."""
 
 from __future__ import annotations
 

@@ -88,13 +88,13 @@ def why_not(diagnosis: Diagnosis, cause_id: str, catalogue: Catalogue | None = N
 
 
 def unknown_cause(cause_id: str) -> UsageError:
-    """The closest ids: nearly the same letters, or a word in common."""
+    """With the closest ids: those that have all its words, else those of nearly its letters."""
     import difflib
 
     ids = list(load_catalogue().causes)
     words = set(cause_id.lower().split("-"))
-    close = difflib.get_close_matches(cause_id.lower(), ids, n=3)
-    close = close or [each for each in ids if words & set(each.split("-"))][:4]
+    close = [each for each in ids if words <= set(each.split("-"))][:4]
+    close = close or difflib.get_close_matches(cause_id.lower(), ids, n=3)
     hint = f" Did you mean {listed(close, 'or')}?" if close else ""
     return UsageError(
         f"there is no cause {cause_id!r}.{hint}", "Type `rerail causes` for the list."

@@ -13,7 +13,7 @@ import re
 import shlex
 from pathlib import Path
 
-from rerail.errors import UnreadableInput, UsageError
+from rerail.errors import UnknownRun, UsageError
 
 _URL = re.compile(r"([a-z][a-z0-9+.-]{0,20})://", re.IGNORECASE)
 _FETCHED_BY = {
@@ -43,17 +43,20 @@ def url_error(name: str) -> UsageError | None:
     )
 
 
-def no_such_file(name: str) -> UnreadableInput | None:
-    """For a name that was meant for a file: it ends like one, or a file is called nearly so."""
+def no_such_file(name: str) -> UnknownRun | None:
+    """For a name that is neither a run nor a file, and was meant for a file.
+
+    It ends like one, or a file is called nearly so.
+    """
     close = closest_file(name)
     if close is not None:
-        return UnreadableInput(
+        return UnknownRun(
             f"no such file: {name}; did you mean {close}?",
             f"Type: rerail explain {shlex.quote(close)}",
         )
     if os.sep not in name and not _SUFFIX.fullmatch(Path(name).suffix):
         return None
-    return UnreadableInput(
+    return UnknownRun(
         f"no such file: {name}",
         "Name a log file, a folder, `-` for standard input, or a run (`rerail runs` lists them).",
     )
