@@ -273,7 +273,9 @@ def explain(
     if len(paths) == 1:
         return _explain_run_named(os.fspath(names[0]), home)
     missing = next(name for name in names if not is_log_or_folder(Path(name)))
-    raise _wrong_name(os.fspath(missing)) or UsageError(
+    if wrong := _wrong_name(os.fspath(missing)):
+        raise UsageError(wrong.message, wrong.help_text)
+    raise UsageError(
         f"{missing} is not a file; several names must all be log files of one job.",
         "Name one run, or only files.",
     )
