@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +117,21 @@ def test_each_file_gets_its_own(log: Path, capsys: pytest.CaptureFixture[str]) -
     documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert ["why_not" in document for document in documents] == [True, True, False]
     assert documents[1]["why_not"]["against"][0]["text"].startswith("It ended well")
+
+
+def test_of_a_recorded_run_everything_was_looked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = "import os; os.kill(os.getpid(), 9)"
+    command = [sys.executable, "-m", "rerail", "run", "--no-explain", "--", sys.executable]
+    subprocess.run([*command, "-c", program], check=False, timeout=120)
+    cli.main(["explain", "last", "--why-not", "gpu-oom", "--json"])
+    document = json.loads(capsys.readouterr().out)
+    answer = document["why_not"]
+    assert f"{document['causes'][0]['id']} explains it better" in answer["against"][0]["text"]
+    assert not any(item["needs_recording"] for item in answer["missing"])
+    texts = [item["text"] for item in answer["missing"]]
+    assert len(set(texts)) == len(texts)
 
 
 def test_what_a_log_can_show_is_what_the_page_says() -> None:

@@ -365,6 +365,7 @@ def test_a_folder_gives_its_logs_and_names_the_rest(tmp_path: Path) -> None:
     (folder / "slurm-1.out").write_bytes(TEXT)
     (folder / "latest").symlink_to("slurm-1.out")
     (folder / "elsewhere").symlink_to(tmp_path)
+    (folder / "round").symlink_to("round")
     os.mkfifo(folder / "pipe")
     for name, content in (
         ("epoch1.pt", zipped(**{"a/data.pkl": b""})),
@@ -380,6 +381,7 @@ def test_a_folder_gives_its_logs_and_names_the_rest(tmp_path: Path) -> None:
         "empty.out": "empty",
         "epoch1.pt": "a checkpoint or other data",
         "pipe": "no file",
+        "round": "no file",
         "weights": "not text",
     }
 

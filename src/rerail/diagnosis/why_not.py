@@ -154,9 +154,12 @@ def _missing(case: Case, *, is_recorded: bool) -> Iterator[Missing]:
         is_better = known is None or each.weight > known.weight
         if each.weight > 0 and group not in seen and is_better:
             best[key] = each
+    said = set()
     for each in sorted(best.values(), key=lambda each: -each.weight):
         text = _in_words(each, case.cause)
-        yield Missing(text, each.weight, not is_recorded and not _is_in_text(each))
+        if text not in said:  # one example may match two signatures
+            yield Missing(text, each.weight, not is_recorded and not _is_in_text(each))
+        said.add(text)
 
 
 def _is_in_text(each: Signature | Sign) -> bool:

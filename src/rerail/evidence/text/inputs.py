@@ -160,11 +160,11 @@ class _Finder:
                 self._found.notes.append(f"{folder} holds more than {MOST_FILES:,} files")
                 return
             name = plain_name(path.relative_to(folder).as_posix())
-            if path.is_symlink() and path.resolve().is_relative_to(folder.resolve()):
-                continue  # it is read by its own name
             if why := "no file" if not path.is_file() else _told_by_name(path.name):
                 self._skip(name, why)
                 continue
+            if path.is_symlink() and path.resolve().is_relative_to(folder.resolve()):
+                continue  # it is read by its own name
             try:
                 self._add(name, str(path), _opener_of(path))
             except OSError as error:
