@@ -197,6 +197,7 @@ OPENED_ELSEWHERE = {
     "cli/_discovery.py": "our own source",
     "cli/_failures.py": "a new file for a defect's details; /dev/null",
     "cli/study.py": "a new study file",
+    "evidence/text/inputs.py": "what the user named, and logs in it",
     "evidence/text/scan.py": "a log that the user named, which may be a pipe",
     "investigation/reproducer/reduction.py": "the user's program",
     "recorder/kernel/cores.py": "core files of the user's program",

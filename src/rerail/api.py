@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO
 
 from rerail.diagnosis import Candidate, Diagnosis
-from rerail.errors import RerailError, UnreadableInput, UsageError
+from rerail.errors import RerailError, UnknownRun, UsageError
 from rerail.records import Outcome, RunInfo
 from rerail.store import RunFolder, RunSummary, Store, find_home
 
@@ -254,8 +254,9 @@ def explain(
 ) -> Diagnosis:
     """Why it died.
 
-    `what` is a log file, several files or a folder of them (ranks of one job), an open file, or a
-    recorded run: a `Run`, an id or the beginning of one, a run folder, a label, or `last`.
+    `what` is a log file, several files or folders of them (ranks of one job), an open file, or a
+    recorded run: a `Run`, an id or the beginning of one, a run folder, a label, or `last`. Logs may
+    be compressed, in a zip or tar, or the outputs of a notebook; `skipped` names what was no log.
     """
     if isinstance(what, Run):
         return what.explain()
@@ -265,15 +266,19 @@ def explain(
     if not names:
         raise UsageError("there is nothing to explain", "Name a log file or a run.")
     paths = [Path(name) for name in names]
-    if all(_is_log(path) or _is_log_folder(path) for path in paths):
-        return _explain_files(paths)
-    if len(paths) > 1:
-        missing = next(path for path in paths if not _is_log(path))
-        raise UsageError(
-            f"{missing} is not a file; several names must all be log files of one job.",
-            "Name one run, or only files.",
-        )
-    return open_run(names[0], home=home).explain()
+    if all(is_log_or_folder(path) for path in paths):
+        from rerail.diagnosis import explain_logs
+
+        return explain_logs(paths)
+    if len(paths) == 1:
+        return _explain_run_named(os.fspath(names[0]), home)
+    missing = next(name for name in names if not is_log_or_folder(Path(name)))
+    if wrong := _wrong_name(os.fspath(missing)):
+        raise UsageError(wrong.message, wrong.help_text)
+    raise UsageError(
+        f"{missing} is not a file; several names must all be log files of one job.",
+        "Name one run, or only files.",
+    )
 
 
 def runs(home: PathName | None = None) -> Runs:
@@ -367,29 +372,36 @@ def _explain_stream(stream: Any) -> Diagnosis:
     )
 
 
-def _explain_files(paths: Sequence[Path]) -> Diagnosis:
-    from rerail.diagnosis import explain_logs
+def _explain_run_named(name: str, home: PathName | None) -> Diagnosis:
+    from rerail.evidence import url_error
 
-    files: list[Path] = []
-    for path in paths:
-        files += sorted(p for p in path.iterdir() if p.is_file()) if path.is_dir() else [path]
-    if not files:
-        raise UnreadableInput(f"{paths[0]} holds no files.", "Name a log file or a run.")
-    return explain_logs(files)
-
-
-def _is_log(path: Path) -> bool:
-    """A file, or a pipe that the user named: `rerail explain <(kubectl logs pod)`."""
+    if error := url_error(name):
+        raise error
     try:
-        return path.is_file() or path.is_fifo()
+        run = open_run(name, home=home)
+    except UnknownRun as unknown:
+        raise _wrong_name(name) or unknown from None
+    return run.explain()
+
+
+def _wrong_name(name: str) -> RerailError | None:
+    """What is wrong with a name that was meant for a log; None if it was meant for a run."""
+    from rerail.evidence import no_such_file, url_error
+
+    is_folder = Path(name).is_dir()
+    return url_error(name) or (no_such_file(name) if name != "last" and not is_folder else None)
+
+
+def is_log_or_folder(path: Path) -> bool:
+    """A file, a pipe that the user named (`rerail explain <(kubectl logs pod)`), or their folder.
+
+    A recorded run and a store of runs are something else; that TensorBoard writes a folder called
+    `runs` makes no store of a project.
+    """
+    try:
+        if not path.is_dir():
+            return path.is_file() or path.is_fifo()
+        is_run = (path / "run.json").exists() or (path / "run.json").is_symlink()
+        return not is_run and next((path / "runs").glob("*/run.json"), None) is None
     except (OSError, ValueError):
         return False  # too long for a name, or a zero byte in it
-
-
-def _is_log_folder(path: Path) -> bool:
-    """A folder of logs; a recorded run and a store of runs are something else."""
-    try:
-        is_run = (path / "run.json").exists() or (path / "run.json").is_symlink()
-        return path.is_dir() and not is_run and not (path / "runs").is_dir()
-    except (OSError, ValueError):
-        return False

@@ -176,8 +176,11 @@ def test_any_document_is_a_diagnosis_or_is_refused(data: st.DataObject) -> None:
 def test_what_is_wrong_is_said_plainly(store: Store, tmp_path: Path) -> None:
     with pytest.raises(UnknownRun, match="nothing"):
         rerail.explain("nothing.log")
-    with pytest.raises(UsageError, match="not a file"):
+    with pytest.raises(UsageError, match=r"no such file: a\.log"):
         rerail.explain(["a.log", "b.log"])
+    (tmp_path / "a.log").write_text("step 1\n")
+    with pytest.raises(UsageError, match="last is not a file"):
+        rerail.explain([tmp_path / "a.log", "last"])
     with pytest.raises(UsageError, match="nothing to explain"):
         rerail.explain([])
     (tmp_path / "empty").mkdir()

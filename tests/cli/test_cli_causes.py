@@ -35,3 +35,19 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_misspelt_id_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["causes", "host-om"]) == 2
     assert "Did you mean host-oom?" in capsys.readouterr().err
+
+
+def test_a_word_finds_all_causes_that_have_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["causes", "oom"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["gpu-oom", "host-oom"]
+    assert cli.main(["causes", "memory"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "host-memory-leak" in {line.split()[0] for line in lines}
+    assert all(len(line) <= 80 for line in lines)
+
+
+def test_several_words_must_all_be_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["causes", "GPU mem", "--json"]) == 0
+    found = {cause["id"] for cause in json.loads(capsys.readouterr().out)["causes"]}
+    assert "gpu-oom" in found and "host-oom" not in found

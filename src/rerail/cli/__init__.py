@@ -33,8 +33,9 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        if name not in command_names() and not name.startswith("-"):
-            raise click.UsageError(_no_such_command(name, args), ctx)
+        if name not in command_names() and (name == "-" or not name.startswith("-")):
+            _refuse_what_is_no_log(name, args, ctx)
+            return "explain", load_command("explain"), args
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -47,7 +48,7 @@ class _Commands(click.Group):
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
-    epilog="Example: rerail run -- python train.py",
+    epilog="Examples: rerail run -- python train.py; rerail train.log (explains the log)",
 )
 @click.version_option(
     rerail.__version__, "--version", prog_name="rerail", message="%(prog)s %(version)s"
@@ -82,12 +83,41 @@ def _invoke(arguments: list[str]) -> int:
     return status if isinstance(status, int) else 0
 
 
+def _refuse_what_is_no_log(name: str, args: Sequence[str], ctx: click.Context) -> None:
+    """`rerail FILE` means `rerail explain FILE`, if there is such a file; else it is a mistake."""
+    from pathlib import Path
+
+    if name == "-":
+        return
+    if not Path(name).exists():
+        raise click.UsageError(_no_such_command(name, args), ctx)
+    if name.endswith((".py", ".sh")):
+        by = "python" if name.endswith(".py") else "sh"
+        raise click.UsageError(
+            f"{name} is a program. To record a run of it, type"
+            f" `rerail run -- {by} {_shortened(args)}`.",
+            ctx,
+        )
+
+
 def _no_such_command(name: str, args: Sequence[str]) -> str:
     import difflib  # here, not above: it costs the start of every `rerail run` milliseconds
+
+    from rerail.evidence import no_such_file, url_error
 
     close = difflib.get_close_matches(name, command_names(), n=1, cutoff=0.6)
     if close:
         return f"there is no command {name!r}. Did you mean `rerail {close[0]}`?"
+    if len(args) == 1 or name.endswith((".log", ".out", ".err", ".txt")):
+        # With words behind it, it is a program and its arguments.
+        wrong = url_error(name) or no_such_file(name)
+        if wrong is not None:
+            return f"{wrong.message} {wrong.help_text}"
+    return (
+        f"there is no command {name!r}. To record a run, type `rerail run -- {_shortened(args)}`."
+    )
+
+
+def _shortened(args: Sequence[str]) -> str:
     typed = " ".join(args)
-    shown = typed if len(typed) <= 40 else f"{typed[:37]}..."
-    return f"there is no command {name!r}. To record a run, type `rerail run -- {shown}`."
+    return typed if len(typed) <= 40 else f"{typed[:37]}..."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -11,14 +12,17 @@ import click
 from rerail import api
 from rerail.cli._options import json_option
 from rerail.cli._printing import print_json
+from rerail.diagnosis import unknown_cause
 from rerail.errors import UsageError
 
 if TYPE_CHECKING:
     from rerail.catalogue import Cause
 
 
-@click.command(name="causes", epilog="Example: rerail causes openmp-duplicate-runtime")
-@click.argument("cause_id", required=False, metavar="[ID]")
+@click.command(
+    name="causes", epilog="Examples: rerail causes openmp-duplicate-runtime; rerail causes oom"
+)
+@click.argument("cause_id", required=False, metavar="[ID | WORD]")
 @click.option(
     "--new",
     type=(str, str, str),
@@ -27,7 +31,7 @@ if TYPE_CHECKING:
 )
 @json_option
 def command(cause_id: str | None, new: tuple[str, str, str] | None, as_json: bool) -> None:
-    """List the causes that rerail knows, or show one of them."""
+    """List the causes that rerail knows, or those with WORD in id or title, or show one."""
     if new is not None:
         if cause_id is not None or as_json:
             raise UsageError("--new goes with neither a cause nor --json")
@@ -40,8 +44,16 @@ def command(cause_id: str | None, new: tuple[str, str, str] | None, as_json: boo
         else:
             _print_list(list(catalogue.values()))
         return
+    if cause_id not in catalogue and (found := _found_by(cause_id, catalogue.values())):
+        if as_json:
+            print_json({"schema": 1, "causes": [_as_json(cause) for cause in found]})
+        else:
+            width = max(len(cause.id) for cause in found)
+            for cause in found:
+                click.echo(_in_one_line(f"{cause.id:{width}}  {cause.title}"))
+        return
     if cause_id not in catalogue:
-        raise UsageError(_unknown(cause_id, catalogue), "Type `rerail causes` for the list.")
+        raise unknown_cause(cause_id)
     if as_json:
         print_json({"schema": 1, **_as_json(catalogue[cause_id])})
     else:
@@ -79,16 +91,30 @@ def _in_columns(label: str, title: str) -> str:
     return textwrap.fill(title, 80, initial_indent=label, subsequent_indent=" " * len(label))
 
 
+def _found_by(typed: str, causes: Iterable[Cause]) -> list[Cause]:
+    """The causes with every typed word at the beginning of a word of their id or title."""
+    wanted = _words(typed)
+    return [
+        cause
+        for cause in causes
+        if wanted
+        and all(
+            any(word.startswith(each) for word in _words(f"{cause.id} {cause.title}"))
+            for each in wanted
+        )
+    ]
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[a-z0-9]+", text.lower())
+
+
+def _in_one_line(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:79].rstrip()}…"
+
+
 def _as_json(cause: Cause) -> dict[str, Any]:
     document = asdict(cause)
     for signature in document["signatures"]:
         del signature["literals"]
     return document
-
-
-def _unknown(cause_id: str, known: Iterable[str]) -> str:
-    import difflib
-
-    close = difflib.get_close_matches(cause_id, list(known), n=1)
-    hint = f" Did you mean {close[0]}?" if close else ""
-    return f"there is no cause {cause_id!r}.{hint}"

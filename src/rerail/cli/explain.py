@@ -6,6 +6,7 @@ Ends with 0 when no cause was found, 1 when one was, 2 when something could not 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,66 +15,117 @@ import click
 from rerail import api
 from rerail.cli._options import home_option, json_option
 from rerail.cli._printing import print_json, print_json_line
+from rerail.diagnosis import Diagnosis
 from rerail.errors import RerailError
+from rerail.records import Outcome
 
 UNREADABLE = 2
 
 
-@click.command(name="explain", epilog="Examples: rerail explain last; rerail explain slurm-*.out")
+@click.command(
+    name="explain",
+    epilog="""\b
+Examples:
+  rerail explain last                     the newest recorded run
+  rerail explain slurm-*.out              ranks or nodes of one job
+  rerail explain logs/                    the logs in a folder
+  rerail explain train.log.gz logs.tar.xz notebook.ipynb
+  kubectl logs pod | rerail explain -
+  rerail explain train.log --why-not host-oom""",
+)
 @click.argument("what", nargs=-1, metavar="[RUN | FILE...]")
 @click.option("--each", is_flag=True, help="Explain every file by itself, not as ranks of one job.")
+@click.option(
+    "--why-not", metavar="CAUSE", help="Say what speaks against this cause, and what is missing."
+)
 @home_option
 @json_option
-def command(what: tuple[str, ...], each: bool, home: Path | None, as_json: bool) -> int:
+def command(
+    what: tuple[str, ...], each: bool, why_not: str | None, home: Path | None, as_json: bool
+) -> int:
     """Why it died: a recorded run (id, folder or `last`), log files, or - for standard input.
 
     Several files together are ranks or nodes of one job: the one that failed first is found, and
-    what the others say is its echo.
+    what the others say is its echo. Logs may be compressed (gzip, bzip2, xz, zstd), in a zip or
+    tar, in a folder, or the outputs of a notebook; what is no log in there is passed over.
     """
+    if why_not is not None:
+        _check_cause(why_not)
     if each:
-        return _each(what, home, as_json)
-    document = _document(what or ("last",), home)
+        return _each(what, why_not, home, as_json)
+    diagnosis = _diagnosis(what or ("last",), home)
     if as_json:
-        print_json(document)
+        print_json(_document(diagnosis, why_not))
     else:
-        _show(document)
-    return 1 if document["causes"] else 0
+        _show(diagnosis, why_not)
+    return 1 if diagnosis.causes else 0
 
 
-def _each(what: tuple[str, ...], home: Path | None, as_json: bool) -> int:
+def _check_cause(cause_id: str) -> None:
+    """Before a gigabyte is read for it."""
+    from rerail.diagnosis import unknown_cause
+
+    if all(cause.id != cause_id for cause in api.causes()):
+        raise unknown_cause(cause_id)
+
+
+def _each(what: tuple[str, ...], why_not: str | None, home: Path | None, as_json: bool) -> int:
     """One answer per file, in order; a file that cannot be read costs its own answer only."""
     status = 0
     for at, name in enumerate(what):
+        error = ""
         try:
-            document = _document((name,), home)
-            status = max(status, 1 if document["causes"] else 0)
-        except RerailError as error:
-            click.echo(f"rerail: {error.message}", err=True)
-            document = _unread(error)
+            diagnosis = _diagnosis((name,), home)
+            status = max(status, 1 if diagnosis.causes else 0)
+        except RerailError as unreadable:
+            error = unreadable.message
+            click.echo(f"rerail: {error}", err=True)
+            diagnosis = Diagnosis(Outcome("unknown", error))
             status = UNREADABLE
         if as_json:
-            print_json_line(document)
+            document = _document(diagnosis, None if error else why_not)
+            print_json_line({**document, **({"error": error} if error else {})})
         else:
             click.echo(f"{chr(10) if at else ''}== {name}")
-            _show(document)
+            _show(diagnosis, None if error else why_not)
     return status
 
 
-def _unread(error: RerailError) -> dict[str, Any]:
-    from rerail.diagnosis import Diagnosis
-    from rerail.records import Outcome
-
-    document = Diagnosis(Outcome("unknown", error.message)).to_json()
-    return {**document, "error": error.message}
-
-
-def _document(what: tuple[str, ...], home: Path | None) -> dict[str, Any]:
-    if what == ("-",):
-        return api.explain(sys.stdin.buffer).to_json()
-    return api.explain(what, home=home).to_json()
+def _diagnosis(what: tuple[str, ...], home: Path | None) -> Diagnosis:
+    diagnosis = api.explain(sys.stdin.buffer if what == ("-",) else what, home=home)
+    if diagnosis.skipped:
+        click.echo(f"rerail: {_passed_over(diagnosis.skipped)}", err=True)
+    return diagnosis
 
 
-def _show(document: dict[str, Any]) -> None:
+def _passed_over(skipped: Sequence[tuple[str, str]]) -> str:
+    """How many files were no logs, and which, by the reason."""
+    from rerail.wording import counted
+
+    by_reason: dict[str, list[str]] = {}
+    for name, why in skipped:
+        by_reason.setdefault(why, []).append(name)
+    parts = []
+    for why, names in list(by_reason.items())[:4]:
+        more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+        parts.append(f"{', '.join(names[:3])}{more} ({why})")
+    rest = "; …" if len(by_reason) > 4 else ""
+    return f"passed over {counted(len(skipped), 'file')}: {'; '.join(parts)}{rest}"
+
+
+def _document(diagnosis: Diagnosis, why_not: str | None) -> dict[str, Any]:
+    document = diagnosis.to_json()
+    if why_not is not None:
+        document["why_not"] = diagnosis.why_not(why_not).to_json()
+    return document
+
+
+def _show(diagnosis: Diagnosis, why_not: str | None) -> None:
+    if why_not is not None:
+        from rerail.cli._why_not import render
+
+        click.echo(render(diagnosis.why_not(why_not)))
+        return
     from rerail.report import terminal
 
-    terminal.show(document, sys.stdout)
+    terminal.show(diagnosis.to_json(), sys.stdout)

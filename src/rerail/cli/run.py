@@ -25,6 +25,8 @@ from rerail.store import Store
 if TYPE_CHECKING:
     from rerail.remedies import Story
 
+FINISH_LINE_SECONDS = 2.0
+
 
 @click.command(
     name="run",
@@ -186,6 +188,8 @@ def _tell(
                 document = explain_recording(recording.folder, store, shows=shows)
             if json_to is not None:
                 os.write(json_to, document)
+        elif not is_quiet and not recording.deserves_explanation and sys.stderr.isatty():
+            _tell_of_success(recording)
         for sentence in [] if is_quiet else about_record(recording, store.home):
             _say(sentence)
     except AnswerOverdue:
@@ -197,6 +201,20 @@ def _tell(
             _say(f"{recording.outcome.summary}")
             _say(f"it could not be explained ({type(error).__name__}: {error});")
             _say(f"the record is in {recording.folder}")
+
+
+def _tell_of_success(recording: Recording) -> None:
+    """One line for who sits in front of it; if it cannot be made, it is not missed."""
+    from rerail.cli._explaining import AnswerOverdue, at_most
+
+    try:
+        from rerail.cli._finish_line import finish_line
+
+        with at_most(FINISH_LINE_SECONDS):
+            line = finish_line(recording.folder)
+        _say(line)
+    except (Exception, AnswerOverdue):
+        pass
 
 
 def _tell_without_record(recording: Recording, *, is_quiet: bool, json_to: int | None) -> None:

@@ -16,17 +16,20 @@ if TYPE_CHECKING:
     )
     from rerail.diagnosis.from_evidence import diagnose
     from rerail.diagnosis.result import Candidate, Diagnosis, NextStep
+    from rerail.diagnosis.why_not import WhyNot, unknown_cause
 
 __all__ = [
     "Candidate",
     "Diagnosis",
     "NextStep",
+    "WhyNot",
     "answer_on_record",
     "diagnose",
     "diagnosis_on_record",
     "explain_logs",
     "explain_run",
     "explain_stream",
+    "unknown_cause",
 ]
 
 __getattr__ = door(
@@ -35,11 +38,13 @@ __getattr__ = door(
         "Candidate": "result",
         "Diagnosis": "result",
         "NextStep": "result",
+        "WhyNot": "why_not",
         "answer_on_record": "explain",
         "diagnose": "from_evidence",
         "diagnosis_on_record": "explain",
         "explain_logs": "explain",
         "explain_run": "explain",
         "explain_stream": "explain",
+        "unknown_cause": "why_not",
     },
 )

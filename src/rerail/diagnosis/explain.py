@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from rerail.diagnosis.from_evidence import diagnose
 from rerail.diagnosis.result import Diagnosis
@@ -21,6 +21,7 @@ from rerail.store import DecodeError
 
 if TYPE_CHECKING:
     from rerail.catalogue import Catalogue
+    from rerail.evidence import Inputs
     from rerail.store import RunFolder
 
 RUN_SECONDS = 5.0
@@ -52,20 +53,30 @@ def explain_run(
 
 
 def explain_logs(paths: Sequence[Path], *, seconds: float | None = None) -> Diagnosis:
-    """Why the job died whose ranks or nodes wrote these files."""
-    from rerail.evidence import collect_logs
+    """Why the job died whose ranks or nodes wrote these files, or the logs in these folders."""
+    from rerail.evidence import find_inputs
 
     if seconds is None:
         size_bytes = sum(_size_bytes(path) for path in paths)
         seconds = LOG_SECONDS + size_bytes / READ_BYTES_PER_SECOND
-    return diagnose(collect_logs(paths, Deadline(seconds)))
+    return _explain_inputs(find_inputs(paths, Deadline(seconds)))
 
 
 def explain_stream(stream: BinaryIO, name: str) -> Diagnosis:
     """The same for what comes through a pipe; how long that takes is up to who writes it."""
-    from rerail.evidence import collect_stream
+    from rerail.evidence import inputs_of_stream
 
-    return diagnose(collect_stream(stream, name))
+    return _explain_inputs(inputs_of_stream(stream, name, LOG_SECONDS))
+
+
+def _explain_inputs(inputs: Inputs) -> Diagnosis:
+    from rerail.evidence import collect_logs
+
+    # collect_logs asks for `name`, `open` and the text of a path alone: a log has them.
+    evidence = collect_logs(cast("Sequence[Path]", inputs.logs), inputs.deadline)
+    said = " ".join(filter(None, (evidence.incomplete, inputs.incomplete)))
+    evidence = replace(evidence, incomplete=said)
+    return replace(diagnose(evidence), skipped=tuple(inputs.skipped))
 
 
 def answer_on_record(folder: RunFolder, history: Sequence[RunFolder] = ()) -> dict[str, Any]:

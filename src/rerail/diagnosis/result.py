@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rerail.catalogue import Cause, Remedy
 from rerail.records import Observation, Outcome
+
+if TYPE_CHECKING:
+    from rerail.diagnosis.why_not import WhyNot
 
 SCHEMA = 1
 
@@ -55,6 +58,7 @@ class Diagnosis:
     next_step: NextStep | None = None
     observations: tuple[Observation, ...] = ()  # all of them, for reports; not in the JSON
     incomplete: str = ""  # what was not looked at, when the time for the answer was over
+    skipped: tuple[tuple[str, str], ...] = ()  # files that were no logs: name, why
     run: str | None = None  # the id of the recorded run; None for logs
     headline_on_record: str = ""  # as it was said then, of a diagnosis that was read back
 
@@ -74,6 +78,12 @@ class Diagnosis:
     def leading(self) -> Candidate | None:
         return self.candidates[0] if self.candidates else None
 
+    def why_not(self, cause_id: str) -> WhyNot:
+        """What speaks against this cause, and what of it was looked for and not seen."""
+        from rerail.diagnosis.why_not import why_not
+
+        return why_not(self, cause_id)
+
     def to_json(self) -> dict[str, Any]:
         """The document of the contract; `next` is absent when there is nothing to tell apart."""
         document: dict[str, Any] = {
@@ -91,6 +101,8 @@ class Diagnosis:
         }
         if self.incomplete:
             document["incomplete"] = self.incomplete
+        if self.skipped:
+            document["skipped"] = [{"name": name, "why": why} for name, why in self.skipped]
         if self.next_step:
             document["next"] = {"text": self.next_step.text}
             if self.next_step.command:

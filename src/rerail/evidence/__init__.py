@@ -14,41 +14,58 @@ if TYPE_CHECKING:
     from rerail.evidence.run.memory import limit_uses
     from rerail.evidence.run.stalls import read_stalls, telling_stall
     from rerail.evidence.run.trend import trend_of
+    from rerail.evidence.text.inputs import Inputs, Log, find_inputs, inputs_of_stream
+    from rerail.evidence.text.last_progress import last_progress
     from rerail.evidence.text.logs import TextEvidence, collect_logs, collect_stream, observe_text
+    from rerail.evidence.text.typed_names import no_such_file, url_error
 
 __all__ = [
+    "Inputs",
+    "Log",
     "RecordedRun",
     "TextEvidence",
     "collect_logs",
     "collect_run",
     "collect_stream",
     "faulting_frame",
+    "find_inputs",
+    "inputs_of_stream",
+    "last_progress",
     "libraries_by_process",
     "limit_uses",
+    "no_such_file",
     "observe_text",
     "read_crashes",
     "read_material",
     "read_stalls",
     "telling_stall",
     "trend_of",
+    "url_error",
 ]
 
 __getattr__ = door(
     __name__,
     {
+        "Inputs": "text.inputs",
+        "Log": "text.inputs",
         "RecordedRun": "run.material",
         "TextEvidence": "text.logs",
         "collect_logs": "text.logs",
         "collect_run": "run.collect",
         "collect_stream": "text.logs",
         "faulting_frame": "run.crashes",
+        "find_inputs": "text.inputs",
+        "inputs_of_stream": "text.inputs",
+        "last_progress": "text.last_progress",
         "libraries_by_process": "run.libraries",
         "limit_uses": "run.memory",
+        "no_such_file": "text.typed_names",
         "observe_text": "text.logs",
         "read_crashes": "run.crashes",
         "read_material": "run.material",
         "read_stalls": "run.stalls",
         "telling_stall": "run.stalls",
         "trend_of": "run.trend",
+        "url_error": "text.typed_names",
     },
 )

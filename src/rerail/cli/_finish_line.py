@@ -1,0 +1,40 @@
+"""The one line that follows a run that ended well: how long it took and how far it came.
+
+In: the folder of the run. Out: "finished after 39 s, step 1,878, loss 0.97 · run 4854". What the
+program printed goes before what was counted, since that is the number that its user knows.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rerail.store import RunFolder
+from rerail.wording import duration_in_words
+
+LINES_READ = 200  # from the end of the output
+
+
+def finish_line(path: Path) -> str:
+    folder = RunFolder(path)
+    elapsed = folder.info().elapsed_seconds
+    step, loss = _progress(folder)
+    said = ["finished" if elapsed is None else f"finished after {duration_in_words(elapsed)}"]
+    said += [f"step {step:,}"] if step else []
+    said += [f"loss {loss:.3g}"] if loss is not None else []
+    return f"{', '.join(said)} · run {folder.id.rpartition('-')[2]}"
+
+
+def _progress(folder: RunFolder) -> tuple[int | None, float | None]:
+    from rerail.evidence import last_progress
+
+    tail = folder.output().tail(LINES_READ)
+    step, loss = last_progress(
+        (number, line.text.decode("utf-8", "replace")) for number, line in enumerate(tail, 1)
+    )
+    if step is not None:
+        return step, loss
+    from rerail.report import live
+
+    standing = live.build(live.take_snapshot(folder))
+    counted = standing.progress.steps if standing.progress else None
+    return counted, loss if loss is not None or not standing.loss else standing.loss.latest
