@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Remedy,
         Sign,
         Signature,
+        Symptom,
     )
     from rerail.catalogue.schema import FAMILIES
     from rerail.catalogue.templates import fill
@@ -34,6 +35,7 @@ __all__ = [
     "Remedy",
     "Sign",
     "Signature",
+    "Symptom",
     "fill",
     "load_catalogue",
     "spaced",
@@ -53,6 +55,7 @@ __getattr__ = door(
         "SAFETY_ORDER": "model",
         "Sign": "model",
         "Signature": "model",
+        "Symptom": "model",
         "fill": "templates",
         "load_catalogue": "loader",
         "spaced": "literals",

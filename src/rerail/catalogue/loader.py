@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,28 +17,50 @@ from rerail.catalogue.literals import required_literals, spaced
 from rerail.catalogue.model import Catalogue
 from rerail.catalogue.schema import FAMILIES, cause_from, complaints
 from rerail.catalogue.template import new_cause, unfilled_lines
+from rerail.catalogue.what_where import checked_symptom, signs_of, symptom_from
 from rerail.errors import FaultyCause, UsageError
 
 CAUSES = Path(__file__).parent / "causes"
+SYMPTOMS = Path(__file__).parent / "symptoms"
+WHAT_WHERE = Path(__file__).parent / "what_where.toml"
 COMPILED = Path(__file__).parent / NAME
 
 
 @functools.cache
 def load_catalogue() -> Catalogue:
     """Every cause, in the order of the families and then by id."""
-    files = cause_files()
+    files = [*cause_files(), *symptom_files(), WHAT_WHERE]
     wanted = digest(files)
     tables = read_compiled(COMPILED, wanted)
     if tables is None:
-        tables = [read_table(path) for path in files]
+        tables = [*map(read_table, cause_files()), *map(read_symptom, symptom_files())]
+        tables.append(_parsed(WHAT_WHERE.read_text(encoding="utf-8")))
         keep_compiled(COMPILED, document_of(tables, wanted))
+    return _catalogue(tables)
+
+
+def _catalogue(tables: Sequence[dict[str, Any]]) -> Catalogue:
     rank = {family: at for at, family in enumerate(FAMILIES)}
-    tables.sort(key=lambda table: (rank[table["family"]], table["id"]))
-    return Catalogue({table["id"]: cause_from(table) for table in tables})
+    of_causes = [table for table in tables if "family" in table]
+    of_causes.sort(key=lambda table: (rank[table["family"]], table["id"]))
+    causes = {table["id"]: cause_from(table) for table in of_causes}
+    symptoms = tuple(symptom_from(table) for table in tables if "wording" in table)
+    rows = next(table["row"] for table in tables if "row" in table)
+    for cause_id, signs in signs_of(rows, list(causes), [each.id for each in symptoms]).items():
+        causes[cause_id] = replace(causes[cause_id], signs=(*causes[cause_id].signs, *signs))
+    return Catalogue(causes, symptoms)
 
 
 def cause_files() -> list[Path]:
     return sorted(CAUSES.glob("*/*.toml"))
+
+
+def symptom_files() -> list[Path]:
+    return sorted(SYMPTOMS.glob("*.toml"))
+
+
+def read_symptom(path: Path) -> dict[str, Any]:
+    return checked_symptom(_parsed(path.read_text(encoding="utf-8")), path.stem)
 
 
 def write_new_cause(cause_id: str, family: str, title: str) -> Path:
@@ -93,6 +117,8 @@ def _with_literals(table: dict[str, Any]) -> dict[str, Any]:
 
 def compile_unchecked() -> str:
     """The text of compiled.json, for a build: RE2, which checks the patterns, is not there."""
-    files = cause_files()
-    tables = [_with_literals(_parsed(path.read_text(encoding="utf-8"))) for path in files]
+    files = [*cause_files(), *symptom_files(), WHAT_WHERE]
+    tables = [_with_literals(_parsed(path.read_text(encoding="utf-8"))) for path in cause_files()]
+    tables += [read_symptom(path) for path in symptom_files()]
+    tables.append(_parsed(WHAT_WHERE.read_text(encoding="utf-8")))
     return document_of(tables, digest(files))

@@ -65,6 +65,18 @@ class Sign:
 
 
 @dataclass(frozen=True)
+class Symptom:
+    """Something that goes wrong in many places, in the words of each library that says it.
+
+    What it is the symptom of depends on where it was seen: what_where.toml.
+    """
+
+    id: str
+    what: str
+    signatures: tuple[Signature, ...]
+
+
+@dataclass(frozen=True)
 class Experiment:
     """`when`: as of a Remedy."""
 
@@ -152,6 +164,7 @@ class Cause:
 @dataclass(frozen=True)
 class Catalogue:
     causes: dict[str, Cause]
+    symptoms: tuple[Symptom, ...] = ()
 
     def __getitem__(self, cause_id: str) -> Cause:
         return self.causes[cause_id]

@@ -21,6 +21,7 @@ from rerail.evidence.text.lines import Line, to_lines
 from rerail.evidence.text.memory import find_printed_growth, find_shortages
 from rerail.evidence.text.native_stacks import find_native_stacks
 from rerail.evidence.text.outcomes import outcome_of
+from rerail.evidence.text.phases import phase_of_line, phase_of_traceback
 from rerail.evidence.text.progress import (
     ProgressPoint,
     find_finish,
@@ -37,7 +38,7 @@ from rerail.evidence.text.ranks import (
 )
 from rerail.evidence.text.resumption import Resumption
 from rerail.evidence.text.scan import Excerpt, excerpt_of, read_excerpt
-from rerail.evidence.text.signatures import SignatureMatch, match_signatures
+from rerail.evidence.text.signatures import SYMPTOM, SignatureMatch, match_signatures
 from rerail.evidence.text.tracebacks import TracebackText, find_tracebacks
 from rerail.platform.deadline import Deadline, no_deadline
 from rerail.platform.patterns import linear
@@ -51,6 +52,8 @@ MOST_MESSAGE = 1000  # characters of an exception's message that are kept as a f
 SHOWN = 320  # characters of a line that an observation quotes
 _KEPT_OF_SIGNATURE = 3
 _KEPT_EXITS = 24
+_KEPT_TRACEBACKS = 40
+_KEPT_SYMPTOMS = 80
 # As Python's warnings module prints one: the program went on.
 _WARNING = linear(r"\.py:\d+: (?:\w+\.)*\w*Warning: ")
 _RANK_IN_NAME = linear(r"(?:rank|worker|node|task|proc|gpu|local)[-_.]?(\d+)", re.IGNORECASE)
@@ -155,8 +158,9 @@ def _observe(
     resumption = Resumption(points, finishes)
     matches = match_signatures(catalogue, lines, tracebacks, deadline)
     reader = _Reader(label, who, resumption, catalogue.echoes)
-    reader.matches(matches)
+    reader.matches([match for match in matches if not match.cause.startswith(SYMPTOM)])
     reader.tracebacks(tracebacks)
+    reader.symptoms([m for m in matches if m.cause.startswith(SYMPTOM)], lines, tracebacks)
     reader.exits(exits)
     reader.progress(points, finishes)
     if not deadline.skips(f"native stacks and memory in {label}"):
@@ -223,9 +227,44 @@ class _Reader:
                 is_echo = match.cause in self._echoes
                 self._trouble(match.stream, match.line, match.stamp, is_echo, match.text)
 
+    def symptoms(
+        self,
+        matches: Sequence[SignatureMatch],
+        lines: Sequence[Line],
+        tracebacks: Sequence[TracebackText],
+    ) -> None:
+        """What went wrong, and where in the life of the job: once for each pair, the last."""
+        inside = {
+            (found.file, line): found
+            for found in tracebacks[-_KEPT_TRACEBACKS:]
+            for line in (*found.source_lines, *found.message_lines)
+        }
+        index = {(line.file, line.number): at for at, line in enumerate(lines)}
+        kept: dict[tuple[str, str], tuple[SignatureMatch, bool]] = {}
+        for match in matches[-_KEPT_SYMPTOMS:]:
+            traceback = match.traceback or inside.get((match.file, match.line))
+            if traceback is not None and traceback.frames:
+                phase = phase_of_traceback(traceback)
+            else:
+                phase = phase_of_line(lines, index.get((match.file, match.line), 0))
+            resumed = self._resumption.after(match.line, is_fatal=traceback is not None)
+            if traceback is not None and traceback.is_ignored:
+                resumed = True
+            kept[match.cause, phase] = match, resumed
+        for (symptom, phase), (match, resumed) in kept.items():
+            self._add(
+                "symptom",
+                match.text,
+                match.line,
+                symptom=symptom.removeprefix(SYMPTOM),
+                phase=phase or "unknown",
+                stream=match.stream or self._who,
+                resumed=resumed,
+            )
+
     def tracebacks(self, tracebacks: Sequence[TracebackText]) -> None:
         fatal: list[tuple[TracebackText, bool]] = []
-        for found in tracebacks[-40:]:
+        for found in tracebacks[-_KEPT_TRACEBACKS:]:
             handled = found.is_ignored or self._resumption.after(found.last_line, is_fatal=True)
             is_echo = self._is_echo(found)
             if found.type and not handled:

@@ -24,6 +24,7 @@ from rerail.platform.patterns import LinearPattern, linear
 
 MOST_MATCHES = 40  # of one signature in one log
 TAIL_LINES = 60
+SYMPTOM = "symptom:"  # before the id of a symptom, in the place of a cause's
 _AFTER_CHARS = 8192  # behind a match: where what speaks against it is looked for
 
 
@@ -60,20 +61,23 @@ def match_signatures(
         return []
     text = Text(lines)
     tail = Text(lines[-TAIL_LINES:])
-    on_lines = [one for cause in catalogue for one in cause.signatures if one.where == "line"]
+    known = [(cause.id, one) for cause in catalogue for one in cause.signatures]
+    known += [
+        (f"{SYMPTOM}{each.id}", one) for each in catalogue.symptoms for one in each.signatures
+    ]
+    on_lines = [one for _, one in known if one.where == "line"]
     places = find_places(on_lines, text)
     raised_in = _raised_in(tracebacks)
     found: list[SignatureMatch] = []
-    for cause in catalogue:
+    for cause_id, signature in known:
         if deadline.skips("some causes' words in the text"):
             break
-        for signature in cause.signatures:
-            if signature.where == "line":
-                found += _on_text(cause.id, signature, text, places.get(id(signature)), raised_in)
-            elif signature.where == "tail":
-                found += _on_tail(cause.id, signature, tail)
-            else:
-                found += _on_tracebacks(cause.id, signature, tracebacks)
+        if signature.where == "line":
+            found += _on_text(cause_id, signature, text, places.get(id(signature)), raised_in)
+        elif signature.where == "tail":
+            found += _on_tail(cause_id, signature, tail)
+        else:
+            found += _on_tracebacks(cause_id, signature, tracebacks)
     found.sort(key=lambda match: (match.file, match.line))
     return found
 

@@ -1,0 +1,179 @@
+"""Where in the life of a job was it?
+
+In: a traceback, or a line with those before it. Out: a phase of PHASES, or "" where nothing says.
+From the frames (the files and functions of libraries, and the names that people give their own),
+from what a line itself says, and from the last line before it that announces what begins. The
+innermost telling frame decides; a general reader such as `torch.load` or `json.load` only where
+nobody around it says what is being read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rerail.evidence.text.lines import Line
+from rerail.evidence.text.tracebacks import TracebackText
+from rerail.platform.patterns import LinearPattern, linear
+
+PHASES = (
+    *("import", "configuration", "launching", "rendezvous", "download", "data-opening"),
+    *("sample-loading", "model-building", "checkpoint-loading", "forward", "backward", "optimizer"),
+    *("collective", "evaluation", "checkpoint-saving", "export", "shutdown"),
+)
+MOST_LINES_BEFORE = 40
+MOST_FRAMES = 60
+
+
+class _Place(NamedTuple):
+    phase: str
+    frame: LinearPattern  # on "path:function"
+
+
+def _place(phase: str, *frames: str) -> _Place:
+    return _Place(phase, linear("|".join(frames), re.IGNORECASE))
+
+
+# What a library's file and function, or a name of the user's own, says by itself.
+_TELLING = (
+    _place("import", r"<frozen importlib", r"importlib/__init__\.py:import_module"),
+    _place(
+        "checkpoint-loading",
+        r":\w*(?:load|restore|resume|read|init|from)\w*(?:checkpoint|ckpt|state|weights?|pretrained"
+        r"|snapshot|params|model)\w*$",
+        r":(?:load_state_dict|from_pretrained|resume|restore|load_model|warm_start|load_weights)$",
+        r":\w*(?:checkpoint|ckpt|pretrained|weights?|state_?dict|snapshot)\w*_?(?:load|restore|from)\w*$",
+        r"tensorflow/python/training/(?:saver|checkpoint\w*|py_checkpoint_reader)\.py:",
+        r"orbax/|flax/(?:training/checkpoints|serialization)\.py:",
+        r"(?:keras|tensorflow)/\S*saving/\S*:(?:load|_load|read)\w*",
+        r"(?:safetensors|mmcv/runner/checkpoint|mmengine/runner/checkpoint|fairseq/checkpoint_utils)\S*:\w*load",
+        r"onnxruntime/capi/\S*:(?:_create_inference_session|__init__)",
+        r"[^/]*(?:checkpoint|ckpt|load_params|load_weights|pretrained)[^/]*\.py:\w*(?:load|read|restore|from)\w*$",
+        r"megatron/checkpointing\.py:load|deepspeed/\S*checkpoint\S*:\w*load",
+    ),
+    _place(
+        "checkpoint-saving",
+        r":\w*save_?(?:checkpoint|ckpt|state|weights?|pretrained|model)?\w*$",
+        r"torch/serialization\.py:(?:save|_save|_legacy_save)",
+        r":\w*(?:checkpoint|ckpt)_?save\w*$",
+    ),
+    _place(
+        "rendezvous",
+        r"torch/distributed/(?:rendezvous|elastic/rendezvous/\S*)\.py:",
+        r"torch/distributed/distributed_c10d\.py:(?:init_process_group|_new_process_group_helper|_store_based_barrier)",
+        r":(?:init_process_group|init_distribut\w+|setup_distributed|init_dist\w*|init_ddp|dist_init|ddp_setup)$",
+        r"jax/_src/distributed\.py:",
+        r"horovod/(?:runner|run)/\S*:\w*(?:rendezvous|driver|wait|services?)\w*",
+        r"horovod/\S*:(?:init|_check_all_hosts_ssh)$",
+        r"tensorflow/python/distribute/\S*:(?:enable_collective_ops|__init__|start)",
+        r"tensorflow/\S*(?:server_lib|session_manager|monitored_session)\.py:\w*",
+        r"lightning\S*/strategies/\S*:(?:setup_distributed|setup_environment)",
+        r"paddle/distributed/\S*:(?:init_parallel_env|init)",
+        r"kvstore\S*:create",
+    ),
+    _place(
+        "launching",
+        r"deepspeed/launcher/",
+        r"horovod/(?:runner|run)/(?:launch|gloo_run|mpi_run|util/remote)\S*",
+        r"torch/distributed/(?:run|launch|launcher/\S*)\.py:",
+        r"accelerate/commands/launch\.py:",
+    ),
+    _place(
+        "download",
+        r"huggingface_hub/(?:file_download|hf_api|_snapshot_download|utils/_http)\S*",
+        r"requests/(?:adapters|sessions|api)\.py:|urllib3/|http/client\.py:|urllib/request\.py:",
+        r":\w*download\w*$",
+        r"datasets/(?:download|utils/file_utils)\S*",
+        r"torch/hub\.py:",
+    ),
+    _place(
+        "sample-loading",
+        r":__getitem__$|:_?worker_loop$|:collate\w*$|:default_collate$",
+        r"torch/utils/data/_utils/(?:fetch|worker|collate|pin_memory)\.py:",
+        r"torch/utils/data/dataloader\.py:(?:__next__|_next_data|_get_data|_try_get_data|_process_next_batch|_process_data)",
+        r"tensorflow/\S*(?:iterator_ops|data/ops/\S*)\.py:|keras/\S*data_adapter",
+        r"webdataset/|mxnet/(?:gluon/data|io|image|recordio)\S*|paddle/(?:fluid/)?(?:io|reader|dataloader)\S*",
+        r":(?:load_image|read_image|imread|load_audio|read_sample|get_sample|get_item|load_mosaic|next_batch)$",
+    ),
+    _place(
+        "data-opening",
+        r":\w*(?:load|read|open|parse|prepare|build|create|get|make|init|cache)_?\w*(?:data|dataset|datasets|dataloader"
+        r"|loaders?|corpus|corpora|split|examples?|annotations?|labels|vocab|index|records?|imdb|roidb|cache)\w*$",
+        r":\w*(?:dataset|data_?loader|scenario|annotation|corpus)\w*$",
+        r"[^/]*(?:dataset|data_?loader|data_?utils|data_?reader|corpus|annotation|scenario|voc_eval|imdb|roidb)[^/]*(?:/[^/]*)?\.py:",
+        r"/data/[^/]*\.py:|/datasets?/[^/]*\.py:|^data\.py:|^load\.py:",
+        r"pandas/io/|pyarrow/(?:parquet|dataset|csv|feather)\S*|datasets/(?:load|builder|arrow_reader|table)\.py:",
+    ),
+    _place(
+        "configuration",
+        r":\w*(?:parse|load|read|merge|get|from|update)_?\w*(?:config|cfg|args?|yaml|options|hparams|settings|flags)\w*$",
+        r"[^/]*(?:config|cfg|options|hparams|workspace|argparse|arguments)[^/]*\.py:",
+        r"yaml/|omegaconf/|hydra/|yacs/|configparser\.py:|tomllib|argparse\.py:|absl/flags",
+    ),
+    _place("evaluation", r":\w*(?:evaluate|validate|validation|predict|infer|test)\w*$"),
+    _place("export", r"torch/onnx/|:\w*export\w*$|torch/jit/_trace\.py:"),
+    _place(
+        "collective",
+        r"torch/distributed/(?:distributed_c10d|algorithms)\S*:(?:all_|broadcast|barrier|reduce|gather|scatter)\w*",
+        r":(?:allreduce|all_reduce|allgather|broadcast|barrier|synchronize)\w*$",
+        r"horovod/\S*mpi_ops\.py:|mpi4py/",
+    ),
+    _place("backward", r"torch/autograd/|torch/_tensor\.py:backward"),
+    _place("optimizer", r"torch/optim/|:optimizer_step$|/optimizers?/[^/]*\.py:"),
+    _place("forward", r":forward$|:_call_impl$|torch/nn/modules/"),
+    _place("model-building", r":\w*(?:build|create|make|get)_?(?:model|net|network|module)\w*$"),
+)
+# General readers: what they read is told by who calls them, and only else by what they are.
+_GENERAL = (
+    _place("checkpoint-loading", r"torch/serialization\.py:\w*load\w*|:torch_load$"),
+    _place("data-opening", r"numpy/lib/\S*:\w*load\w*|pickle\.py:|json/__init__\.py:|scipy/io/"),
+    _place("configuration", r"configparser"),
+)
+# What a line without a traceback says of itself, or the line before it announces.
+_SAID = (
+    _place(
+        "rendezvous",
+        r"rendezvous|init_process_group|MASTER_ADDR|TCPStore|c10d|coordination[ _]service",
+        r"still waiting for response from worker|distributed\.initialize|gloo context",
+        r"connectFullMesh|store based barrier",
+    ),
+    _place("launching", r"\bssh\b|\bpdsh\b|mpirun|mpiexec|orted|ORTE|PMIX|srun: error|horovodrun"),
+    _place(
+        "checkpoint-loading",
+        r"(?:load|restor|resum)\w* .{0,40}(?:checkpoint|ckpt|weights|pretrained|snapshot|model from)",
+    ),
+    _place("checkpoint-saving", r"sav\w+ .{0,40}(?:checkpoint|ckpt|weights|snapshot|model to)"),
+    _place("download", r"download|huggingface\.co|hf-mirror|https?://"),
+    _place(
+        "data-opening",
+        r"(?:load|read|build|prepar|creat)\w* .{0,30}(?:dataset|data set|training data|corpus)",
+        r"(?:load|read)\w* .{0,30}annotations",
+    ),
+    _place("evaluation", r"(?:evaluat|validat)ing\b"),
+    _place(
+        "collective",
+        r"all_?reduce|all_?gather|ncclAll|WorkNCCL|ProcessGroupNCCL|SeqNum=|stalled",
+    ),
+)
+
+
+def phase_of_traceback(traceback: TracebackText) -> str:
+    """The innermost telling frame; then the innermost general reader."""
+    frames = [f"{file}:{function}".replace("\\", "/") for file, _, function in traceback.frames]
+    inner_first = frames[::-1][:MOST_FRAMES]
+    for places in (_TELLING, _GENERAL):
+        for frame in inner_first:
+            for place in places:
+                if place.frame.search(frame):
+                    return place.phase
+    return ""
+
+
+def phase_of_line(lines: Sequence[Line], index: int) -> str:
+    """Of a line without a traceback: its own words, then the last announcement before it."""
+    for line in reversed(lines[max(0, index - MOST_LINES_BEFORE) : index + 1]):
+        for place in _SAID:
+            if place.frame.search(line.text[:400]):
+                return place.phase
+    return ""
