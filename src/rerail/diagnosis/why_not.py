@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rerail.catalogue import Catalogue, Cause, Sign, Signature, load_catalogue, spaced
-from rerail.diagnosis.rank import ENOUGH, rank
+from rerail.diagnosis.rank import rank
 from rerail.diagnosis.result import Diagnosis
-from rerail.diagnosis.weigh import Case, weigh
+from rerail.diagnosis.weigh import ENOUGH, Case, weigh
 from rerail.diagnosis.words import cut
 from rerail.errors import UsageError
 from rerail.platform.patterns import linear

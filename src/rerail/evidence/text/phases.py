@@ -141,7 +141,8 @@ _SAID = (
     _place("launching", r"\bssh\b|\bpdsh\b|mpirun|mpiexec|orted|ORTE|PMIX|srun: error|horovodrun"),
     _place(
         "checkpoint-loading",
-        r"(?:load|restor|resum)\w* .{0,40}(?:checkpoint|ckpt|weights|pretrained|snapshot|model from)",
+        r"(?:load|restor|resum)\w* .{0,40}(?:checkpoint|ckpt|weights|pretrained|snapshot)",
+        r"(?:load|restor)\w* .{0,40}model from",
     ),
     _place("checkpoint-saving", r"sav\w+ .{0,40}(?:checkpoint|ckpt|weights|snapshot|model to)"),
     _place("download", r"download|huggingface\.co|hf-mirror|https?://"),
