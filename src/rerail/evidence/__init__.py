@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rerail.evidence.run.libraries import libraries_by_process
     from rerail.evidence.run.material import RecordedRun, read_material
     from rerail.evidence.run.memory import limit_uses
+    from rerail.evidence.run.places import process_name
     from rerail.evidence.run.stalls import read_stalls
     from rerail.evidence.run.trend import trend_of
     from rerail.evidence.text.logs import TextEvidence, collect_logs, collect_stream, observe_text
@@ -26,6 +27,7 @@ __all__ = [
     "libraries_by_process",
     "limit_uses",
     "observe_text",
+    "process_name",
     "read_crashes",
     "read_material",
     "read_stalls",
@@ -44,6 +46,7 @@ __getattr__ = door(
         "libraries_by_process": "run.libraries",
         "limit_uses": "run.memory",
         "observe_text": "text.logs",
+        "process_name": "run.places",
         "read_crashes": "run.crashes",
         "read_material": "run.material",
         "read_stalls": "run.stalls",

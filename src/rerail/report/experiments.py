@@ -1,7 +1,8 @@
 """What `rerail isolate` and `rerail verify` found about this run, if anybody asked.
 
-In: `investigation.json` and `verification.json` of the run folder, the documents of their `--json`.
-Out: a section, or None where neither file is there or is such a document.
+In: `investigation.json` and `verification.json` of the run folder, the documents of their `--json`;
+of a trial, the notebook of its investigation in the store. Out: a section, or None where nothing
+of that is there; and what a run that was itself a trial was for.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from rerail.investigation import changes_in_words, investigation_answer
 from rerail.report.document import Block, Paragraph, Section, Table
+from rerail.report.numbers import without_zero_rows
 from rerail.report.verdict import as_list, as_object, as_text
 from rerail.store import EXPERIMENT_BYTES, DecodeError, loads, read_regular
 from rerail.wording import listed, seconds_in_words
@@ -23,10 +26,18 @@ _STATUS_WORDS = {
     "not-reproduced": "The failure did not come back",
     "inconclusive": "The budget ended before the experiments could decide",
 }
+# A trial that rerail ended itself did not die: it had told enough.
+OUTCOME_WORDS = {
+    "crashed": "failed",
+    "finished": "clean, ended well",
+    "stopped": "clean, stopped",
+    "other": "died of another cause",
+    "lost": "no record",
+}
 
 
-def read_experiments(folder: Path) -> dict[str, Any]:
-    """By file name, those that are there."""
+def read_experiments(folder: Path, settings: dict[str, Any] | None = None) -> dict[str, Any]:
+    """By file name, those that are there. The run's settings say what it is a trial of."""
     found = {}
     for name in (INVESTIGATION, VERIFICATION):
         try:
@@ -35,7 +46,43 @@ def read_experiments(folder: Path) -> dict[str, Any]:
             continue
         if value:
             found[name] = value
+    key = (settings or {}).get("investigation")
+    if INVESTIGATION not in found and isinstance(key, str):
+        answer = investigation_answer(folder.parent.parent, key)
+        if answer:
+            found[INVESTIGATION] = answer
     return found
+
+
+def trial_of(experiments: dict[str, Any], run_id: str) -> dict[str, Any]:
+    """The record of this very run among the trials; empty if it is none of them."""
+    for document in experiments.values():
+        for kind in ("trials", "references"):
+            for trial in as_list(as_object(document).get(kind)):
+                if as_object(trial).get("run") == run_id:
+                    return as_object(trial)
+    return {}
+
+
+def was_stopped(trial: dict[str, Any]) -> bool:
+    """Whether rerail ended it, because it had told enough."""
+    return as_text(trial.get("outcome")) == "stopped"
+
+
+def trial_in_words(trial: dict[str, Any]) -> str:
+    """ "with --workers 0: clean, stopped after 22 steps"."""
+    far = reached(trial)
+    return f"{with_changes(trial)}: {_outcome(trial)}{f' after {far}' if far else ''}"
+
+
+def with_changes(trial: dict[str, Any]) -> str:
+    changes = [str(change) for change in as_list(trial.get("changes"))]
+    return changes_in_words(changes)
+
+
+def _outcome(trial: dict[str, Any]) -> str:
+    said = as_text(trial.get("outcome"))
+    return OUTCOME_WORDS.get(said, said)
 
 
 def experiment_section(experiments: dict[str, Any]) -> Section | None:
@@ -55,7 +102,8 @@ def _investigation(investigation: dict[str, Any]) -> list[Block]:
         blocks.append(Paragraph(f"Ruled out: {listed(ruled_out)}."))
     posterior = _posterior(investigation.get("posterior"))
     if posterior:
-        blocks.append(Table(["hypothesis", "probability"], posterior, "Posterior", [1]))
+        table = Table(["hypothesis", "probability"], posterior, "What may be true", [1])
+        blocks += without_zero_rows(table)
     return [*blocks, *_trial_table("Trials", investigation.get("trials"))]
 
 
@@ -71,7 +119,7 @@ def _verification(verification: dict[str, Any]) -> list[Block]:
 
 def _trial_table(title: str, trials: object) -> list[Block]:
     rows = _trials(trials)
-    columns = ["changes", "outcome", "exposure", "time", "cause", "run"]
+    columns = ["changes", "outcome", "reached", "time", "cause", "run"]
     return [Table(columns, rows, title, [2, 3], is_folded=len(rows) > 20)] if rows else []
 
 
@@ -96,6 +144,15 @@ def _changes(value: object) -> str:
     return str(value)
 
 
+def reached(trial: dict[str, Any]) -> str:
+    """How far it came, with its unit; empty where that is not known."""
+    exposure = trial.get("exposure")
+    if not isinstance(exposure, (int, float)):
+        return ""
+    unit = as_text(trial.get("unit"))
+    return f"{exposure:g} {unit.removesuffix('s') if exposure == 1 and unit != 'batches' else unit}"
+
+
 def _posterior(value: object) -> list[list[str]]:
     rows = []
     if isinstance(value, dict):
@@ -116,12 +173,11 @@ def _trials(trials: object) -> list[list[str]]:
     for trial in as_list(trials)[:_MOST_TRIALS]:
         trial = as_object(trial)
         seconds = trial.get("seconds")
-        exposure = trial.get("exposure")
         rows.append(
             [
                 _changes(trial.get("changes", [])),
-                as_text(trial.get("outcome")),
-                f"{exposure} {as_text(trial.get('unit'))}".strip() if exposure is not None else "",
+                _outcome(trial),
+                reached(trial),
                 seconds_in_words(seconds) if isinstance(seconds, (int, float)) else "",
                 as_text(trial.get("cause")),
                 as_text(trial.get("run")),

@@ -80,6 +80,7 @@ def _environment() -> Any:
         lstrip_blocks=True,
     )
     environment.filters["percent"] = lambda share: f"{share:.0%}".replace("%", " %")
+    environment.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
     return environment
 
 
@@ -121,6 +122,7 @@ def _chart_data(chart: Chart) -> dict[str, Any]:
     return {
         "name": chart.name,
         "unit": chart.unit,
+        "axis": chart.series[0].label if len(chart.series) == 1 else chart.title,
         "x": chart.x,
         "log": chart.is_logarithmic,
         "marks": [{"t": round(mark.t_seconds, 2), "label": mark.label} for mark in chart.marks],

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from rerail.investigation.planner.inquiry import Investigation
-from rerail.investigation.session.notebook import Notebook
+from rerail.investigation.session.notebook import FOLDER, MOST_BYTES, Notebook
 from rerail.privacy import Masker
-from rerail.store import Store, layout
+from rerail.store import Store, layout, loads, read_regular
 
 SCHEMA = 1
 FILE_NAME = "investigation.json"
@@ -72,10 +73,33 @@ def answer_of(
     return document
 
 
+def investigation_answer(home: Path, key: str) -> dict[str, Any]:
+    """What the investigation that a trial's settings name has found so far; empty if none is there.
+
+    Before it has an answer: its trials, with an empty status.
+    """
+    if not (key.isascii() and key.isalnum()):
+        return {}  # no key of ours, and perhaps a path
+    try:
+        document = loads(read_regular(home / FOLDER / f"{key}.json", MOST_BYTES))
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(document, dict):
+        return {}
+    answer = document.get("answer")
+    if isinstance(answer, dict):
+        return answer
+    return {
+        "status": "",
+        "trials": document.get("trials") or [],
+        "command": document.get("command"),
+    }
+
+
 def keep_with_run(document: dict[str, Any], store: Store) -> None:
-    """Beside the run that showed the failure, where its report looks for it."""
+    """Beside every run that showed the failure unchanged, where their reports look for it."""
     failure = document.get("failure") or {}
-    names = {failure.get("run"), _last_crash(document)}
+    names = {failure.get("run"), _last_crash(document), *document["earlier_runs"]}
     for name in names:
         folder = store.runs / name if name else None
         if folder is None or not folder.is_dir():
