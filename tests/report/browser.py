@@ -7,6 +7,7 @@ console and what it asks of the network are kept.
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import shutil
@@ -24,14 +25,21 @@ class Browser:
     def __init__(self, folder):
         to_browser, our_end = os.pipe()
         from_browser, browsers_end = os.pipe()
-        # Chromium reads its commands from descriptor 3 and answers on 4.
-        command = ["sh", "-c", f'exec "$@" 3<&{to_browser} 4>&{browsers_end}', "sh", CHROMIUM]
-        command += [*_FLAGS, f"--user-data-dir={folder / 'profile'}", "about:blank"]
+        ends = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (to_browser, browsers_end)]
+
+        def arrange():
+            """Chromium reads its commands from descriptor 3 and answers on 4."""
+            os.dup2(ends[0], 3)
+            os.dup2(ends[1], 4)
+
         self._process = subprocess.Popen(
-            command, pass_fds=(to_browser, browsers_end), stderr=subprocess.DEVNULL
+            [CHROMIUM, *_FLAGS, f"--user-data-dir={folder / 'profile'}", "about:blank"],
+            preexec_fn=arrange,
+            close_fds=False,
+            stderr=subprocess.DEVNULL,
         )
-        os.close(to_browser)
-        os.close(browsers_end)
+        for end in (to_browser, browsers_end, *ends):
+            os.close(end)
         self._out, self._in = our_end, from_browser
         self._waiting, self._number, self._session = b"", 0, None
         self.said, self.asked = [], []
@@ -124,3 +132,10 @@ class Browser:
     def pdf(self, path):
         data = self.call("Page.printToPDF", printBackground=True)["data"]
         path.write_bytes(base64.b64decode(data))
+
+    def settle(self):
+        """Until what was asked for is drawn: two frames."""
+        self.value(
+            "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+            ".then(() => true)"
+        )

@@ -63,6 +63,8 @@ def _marks(run: RecordedRun) -> list[Mark]:
             found.append(Mark(process.ended_t_seconds, f"{process.role}: {process.signal}"))
     if main is not None and main.ended_t_seconds is not None:
         label = main.signal or (f"exit {main.exit_code}" if main.exit_code is not None else "end")
+        if run.was_stopped_for_a_stall:
+            label = "stopped by rerail"
         found.append(Mark(main.ended_t_seconds, label if died else "end"))
     return sorted(found, key=lambda mark: mark.t_seconds)[-6:]
 

@@ -15,7 +15,7 @@ from rerail.report.document import Block, Paragraph, Section, Table
 from rerail.report.numbers import without_zero_rows
 from rerail.report.verdict import as_list, as_object, as_text
 from rerail.store import EXPERIMENT_BYTES, DecodeError, loads, read_regular
-from rerail.wording import listed, seconds_in_words
+from rerail.wording import bytes_in_words, listed, seconds_in_words
 
 INVESTIGATION, VERIFICATION = "investigation.json", "verification.json"
 _MOST_TRIALS = 300
@@ -85,11 +85,13 @@ def _outcome(trial: dict[str, Any]) -> str:
     return OUTCOME_WORDS.get(said, said)
 
 
-def experiment_section(experiments: dict[str, Any]) -> Section | None:
-    blocks = [
-        *_investigation(as_object(experiments.get(INVESTIGATION))),
+def experiment_section(experiments: dict[str, Any], answer: str = "") -> Section | None:
+    """`answer` stands above already, and is not said again."""
+    found = [
         *_verification(as_object(experiments.get(VERIFICATION))),
+        *_investigation(as_object(experiments.get(INVESTIGATION))),
     ]
+    blocks = [b for b in found if not (answer and isinstance(b, Paragraph) and b.text == answer)]
     return Section("experiments", "Experiments", blocks) if blocks else None
 
 
@@ -112,9 +114,40 @@ def _verification(verification: dict[str, Any]) -> list[Block]:
     said = [line for line in as_list(verification.get("summary")) if isinstance(line, str)]
     return [
         *(Paragraph(line) for line in said),
+        *_before_and_after(verification),
         *_trial_table("Runs with the fix", verification.get("trials")),
         *_trial_table("Runs without it", verification.get("references")),
     ]
+
+
+def _before_and_after(verification: dict[str, Any]) -> list[Block]:
+    """What was measured on both sides of the fix; a row is there only where both are."""
+    before, cost = as_object(verification.get("before")), as_object(verification.get("cost"))
+    failed, survived = as_list(before.get("crashes")), as_list(before.get("survivals"))
+    trials = [as_object(trial) for trial in as_list(verification.get("trials"))]
+    rows = []
+    if trials and (failed or survived):
+        bad = sum(as_text(trial.get("outcome")) == "crashed" for trial in trials)
+        runs = len(failed) + len(survived)
+        rows.append(["runs that failed", f"{len(failed)} of {runs}", f"{bad} of {len(trials)}"])
+    throughput, memory = as_object(cost.get("throughput")), as_object(cost.get("memory"))
+    speeds = _pair(throughput, "before", "after")
+    if speeds:
+        rows.append(["throughput", *(f"{speed:.4g} steps/s" for speed in speeds)])
+    sizes = _pair(memory, "before_bytes", "after_bytes")
+    if sizes:
+        rows.append(["peak memory", *(bytes_in_words(size) for size in sizes)])
+    confidence = verification.get("reached")
+    if rows and isinstance(confidence, (int, float)):
+        rows.append(["confidence reached", "", f"{100 * confidence:.4g} %"])
+    columns = ["what", "before", "with the fix"]
+    return [Table(columns, rows, "Before and after", [1, 2])] if rows else []
+
+
+def _pair(values: dict[str, Any], *names: str) -> list[float]:
+    found = [values.get(name) for name in names]
+    numbers = [float(value) for value in found if isinstance(value, (int, float))]
+    return numbers if len(numbers) == len(names) else []
 
 
 def _trial_table(title: str, trials: object) -> list[Block]:

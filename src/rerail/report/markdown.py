@@ -100,7 +100,7 @@ def _proof(proof: Proof) -> str:
     if proof.fix:
         parts.append("What removes it: " + ", ".join(code(change) for change in proof.fix))
     for words, command in proof.steps:
-        parts.append(f"{escape(words)}:" + (f"\n\n{fenced(command)}" if command else ""))
+        parts.append(escape(words) + (f":\n\n{fenced(command)}" if command else "."))
     return "\n\n".join(parts)
 
 

@@ -74,12 +74,12 @@ def thread_listings(
 
 
 def _python_lines(thread: ThreadStack) -> list[ListingLine]:
-    lines = [
-        ListingLine(
-            f"{frame.function}  {_short_path(frame.file)}:{frame.line}", is_own=is_own(frame.file)
-        )
-        for frame in thread.python[:_MOST_FRAMES]
-    ]
+    lines = []
+    for frame in thread.python[:_MOST_FRAMES]:
+        own = is_own(frame.file)
+        mark = "   <- your code" if own else ""
+        place = f"{frame.function}  {_short_path(frame.file)}:{frame.line}"
+        lines.append(ListingLine(place + mark, is_own=own))
     lines += _cut_short(thread.python)
     if thread.waits_for:
         lines.append(ListingLine(f"waits for {thread.waits_for}"))

@@ -12,6 +12,7 @@ from typing import Any
 from rerail.evidence import RecordedRun
 from rerail.records import Outcome, ProcessRecord
 from rerail.report.experiments import reached, with_changes
+from rerail.report.verdict import facts_of
 
 _SENT = ("SIGTERM", "SIGKILL")  # what rerail ends a run with
 STOPPED = "clean, stopped by rerail"
@@ -27,7 +28,7 @@ def as_stopped(
     told = {"kind": "ok", "signal": None, "exit_code": None, "process": "main", "summary": headline}
     facts = {
         name: value
-        for name, value in (diagnosis.get("facts") or {}).items()
+        for name, value in facts_of(diagnosis).items()
         if name not in ("signal", "killed_from_outside", "crash_signal", "where")
     }
     return (
@@ -36,8 +37,8 @@ def as_stopped(
             info=replace(run.info, outcome=outcome),
             processes=[_ended_by_rerail(process) for process in run.processes],
         ),
-        {**diagnosis, "headline": headline, "outcome": told, "causes": [], "facts": facts}
-        | {"next": None},
+        diagnosis
+        | {"headline": headline, "outcome": told, "causes": [], "facts": facts, "next": None},
     )
 
 

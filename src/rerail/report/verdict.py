@@ -38,8 +38,10 @@ _FACT_WORDS = {
 }
 
 
-def verdict_section(diagnosis: dict[str, Any], *, is_settled: bool = False) -> Section:
-    """`is_settled`: an experiment has said more, so nothing here proposes one."""
+def verdict_section(
+    diagnosis: dict[str, Any], *, is_settled: bool = False, says_next: bool = True
+) -> Section:
+    """`is_settled`: an experiment has said more than these probabilities."""
     blocks: list[Block] = []
     causes = cause_views(diagnosis, is_settled=is_settled)
     if not causes:
@@ -53,7 +55,7 @@ def verdict_section(diagnosis: dict[str, Any], *, is_settled: bool = False) -> S
         )
     blocks += causes
     step = as_object(diagnosis.get("next"))
-    if as_text(step.get("text")) and not is_settled:
+    if as_text(step.get("text")) and says_next:
         blocks.append(Paragraph(f"Next: {as_text(step.get('text'))}", as_text(step.get("command"))))
     return Section("verdict", "Verdict", blocks)
 

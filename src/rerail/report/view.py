@@ -69,8 +69,8 @@ def document_of(
         run, diagnosis = as_stopped(run, diagnosis, trial)
     proof = proof_of(diagnosis, experiments, run.info.command)
     charts = timeline(run)
-    experiment = experiment_section(experiments)
-    verdict = verdict_section(diagnosis, is_settled=is_settled(proof))
+    experiment = experiment_section(experiments, proof.answer if proof else "")
+    verdict = verdict_section(diagnosis, is_settled=is_settled(proof), says_next=proof is None)
     sections = [
         *((experiment, verdict) if is_settled(proof) else (verdict,)),
         Section("timeline", "Timeline", list(charts)) if charts else None,
@@ -138,7 +138,7 @@ def _run_facts(run: RecordedRun, trial: dict[str, Any]) -> list[tuple[str, str]]
     if trial:
         found.append(("trial", trial_in_words(trial)))
     elif isinstance(label, str):
-        found.insert(0, ("label", label))
+        found.append(("label", label))
     return found
 
 
