@@ -88,13 +88,16 @@ class Browser:
             self.asked.append(data["request"]["url"])
         return kind
 
-    def open(self, page, width=1280, *, scheme="light", medium="screen"):
+    def resize(self, width, *, scheme="light", medium="screen"):
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width, height=900, deviceScaleFactor=1, mobile=False,
         )  # fmt: skip
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", media=medium, features=features)
+
+    def open(self, page, width=1280, *, scheme="light", medium="screen"):
+        self.resize(width, scheme=scheme, medium=medium)
         self.call("Page.navigate", url=page.as_uri())
         while self._note(self._next()) != "Page.loadEventFired":
             pass

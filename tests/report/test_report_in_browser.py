@@ -107,8 +107,13 @@ def test_every_command_has_a_button_that_copies_it(browser, page):
 
 
 def test_it_prints_on_paper(browser, page, tmp_path):
-    browser.open(page[1], 1280, medium="print")
+    browser.open(page[1], 1280)
+    browser.resize(700, medium="print")
     assert browser.value("getComputedStyle(document.querySelector('nav')).display") == "none"
     assert browser.value("getComputedStyle(document.querySelector('.copy')).display") == "none"
     browser.pdf(tmp_path / "page.pdf")
     assert (tmp_path / "page.pdf").read_bytes().startswith(b"%PDF")
+    assert browser.value(
+        "[...document.querySelectorAll('canvas')].every((c) =>"
+        " c.getBoundingClientRect().right <= c.closest('figure').getBoundingClientRect().right + 1)"
+    )

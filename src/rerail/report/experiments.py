@@ -139,7 +139,7 @@ def _before_and_after(verification: dict[str, Any]) -> list[Block]:
         rows.append(["peak memory", *(bytes_in_words(size) for size in sizes)])
     confidence = verification.get("reached")
     if rows and isinstance(confidence, (int, float)):
-        rows.append(["confidence reached", "", f"{100 * confidence:.4g} %"])
+        rows.append(["confidence reached", "", percent(confidence)])
     columns = ["what", "before", "with the fix"]
     return [Table(columns, rows, "Before and after", [1, 2])] if rows else []
 
@@ -164,11 +164,16 @@ def _verdict(investigation: dict[str, Any]) -> str:
         text += f": {listed(changes)} removes the failure"
     confidence = investigation.get("confidence")
     if isinstance(confidence, (int, float)):
-        text += f" (confidence {confidence:.1%})"
+        text += f" (confidence {percent(confidence)})"
     alternatives = [_changes(change) for change in as_list(investigation.get("alternatives"))]
     if alternatives:
         text += f"; so does {listed(alternatives, 'or')}"
     return text + "."
+
+
+def percent(share: float) -> str:
+    """Four digits; what was rounded up to certainty is not certain."""
+    return "above 99.99 %" if share > 0.9999 else f"{100 * share:.4g} %"
 
 
 def _changes(value: object) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from rerail.changes import DoesNotApply, apply_changes, parse_change
 from rerail.errors import RerailError
 from rerail.report.document import Proof, Stage
-from rerail.report.experiments import INVESTIGATION, VERIFICATION
+from rerail.report.experiments import INVESTIGATION, VERIFICATION, percent
 from rerail.report.verdict import as_list, as_object, as_text
 from rerail.wording import counted, listed
 
@@ -146,4 +146,4 @@ def fixed_command(command: Sequence[str], changes: Sequence[str]) -> str | None:
 
 
 def _percent(share: object) -> str:
-    return f"{100 * share:.4g} %" if isinstance(share, (int, float)) else ""
+    return percent(share) if isinstance(share, (int, float)) else ""
