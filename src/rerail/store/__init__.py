@@ -33,7 +33,8 @@ if TYPE_CHECKING:
         read_regular,
     )
     from rerail.store.sizes import folder_bytes
-    from rerail.store.store import Listing, RunSummary, Store, fingerprint
+    from rerail.store.store import Listing, Store, fingerprint
+    from rerail.store.summaries import RunSummary
     from rerail.store.vitals_columns import process_columns, tree_columns
     from rerail.store.vitals_rows import read_rows
     from rerail.store.writer import RunWriter
@@ -93,7 +94,7 @@ __getattr__ = door(
         "OutputLine": "output_reader",
         "OutputReader": "output_reader",
         "RunFolder": "folder",
-        "RunSummary": "store",
+        "RunSummary": "summaries",
         "RunWriter": "writer",
         "Store": "store",
         "check_schema": "jsonlines",
