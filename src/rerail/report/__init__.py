@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rerail.lazy import door
 
 if TYPE_CHECKING:
-    from rerail.report import cause_page, html, live, live_screen, markdown, terminal
+    from rerail.report import cause_page, html, live, live_screen, markdown, run_list, terminal
     from rerail.report.build import build_report
     from rerail.report.package import pack
     from rerail.report.writing import PRIVATE_MODE, SHARED_MODE, write_file
@@ -26,6 +26,7 @@ __all__ = [
     "live_screen",
     "markdown",
     "pack",
+    "run_list",
     "terminal",
     "write_file",
 ]
@@ -42,6 +43,7 @@ __getattr__ = door(
         "live_screen": "live_screen",
         "markdown": "markdown",
         "pack": "package",
+        "run_list": "run_list",
         "terminal": "terminal",
         "write_file": "writing",
     },

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rerail.investigation import changes_in_words, investigation_answer
+from rerail.records import RunInfo
 from rerail.report.document import Block, Paragraph, Section, Table
 from rerail.report.numbers import without_zero_rows
 from rerail.report.verdict import as_list, as_object, as_text
@@ -19,6 +20,8 @@ from rerail.wording import bytes_in_words, listed, seconds_in_words
 
 INVESTIGATION, VERIFICATION = "investigation.json", "verification.json"
 _MOST_TRIALS = 300
+TRIAL_MARKS = ("investigation", "verification", "reference")  # in the settings of a trial's run
+_SENT = "SIGTERM"  # what rerail ends a trial with once it has told enough
 
 _STATUS_WORDS = {
     "confirmed": "Confirmed by experiment",
@@ -54,14 +57,19 @@ def read_experiments(folder: Path, settings: dict[str, Any] | None = None) -> di
     return found
 
 
-def trial_of(experiments: dict[str, Any], run_id: str) -> dict[str, Any]:
+def trial_of(experiments: dict[str, Any], info: RunInfo) -> dict[str, Any]:
     """The record of this very run among the trials; empty if it is none of them."""
     for document in experiments.values():
         for kind in ("trials", "references"):
             for trial in as_list(as_object(document).get(kind)):
-                if as_object(trial).get("run") == run_id:
+                if as_object(trial).get("run") == info.id:
                     return as_object(trial)
-    return {}
+    if not any(isinstance(info.settings.get(mark), str) for mark in TRIAL_MARKS):
+        return {}
+    # A trial of an experiment that was begun anew, or whose notebook is gone.
+    was_ended = info.outcome is not None and info.outcome.signal == _SENT
+    changes = as_list(info.settings.get("changes"))
+    return {"changes": changes, "outcome": "stopped"} if was_ended else {}
 
 
 def was_stopped(trial: dict[str, Any]) -> bool:
@@ -71,8 +79,12 @@ def was_stopped(trial: dict[str, Any]) -> bool:
 
 def trial_in_words(trial: dict[str, Any]) -> str:
     """ "with --workers 0: clean, stopped after 22 steps"."""
+    return f"{with_changes(trial)}: {trial_outcome(trial)}"
+
+
+def trial_outcome(trial: dict[str, Any]) -> str:
     far = reached(trial)
-    return f"{with_changes(trial)}: {_outcome(trial)}{f' after {far}' if far else ''}"
+    return _outcome(trial) + (f" after {far}" if far else "")
 
 
 def with_changes(trial: dict[str, Any]) -> str:

@@ -64,7 +64,7 @@ def document_of(
     experiments: dict[str, Any],
 ) -> Document:
     """The same from records in hand."""
-    trial = trial_of(experiments, run.info.id)
+    trial = trial_of(experiments, run.info)
     if was_stopped(trial):
         run, diagnosis = as_stopped(run, diagnosis, trial)
     proof = proof_of(diagnosis, experiments, run.info.command)

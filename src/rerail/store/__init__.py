@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
     from rerail.store.sizes import folder_bytes
     from rerail.store.store import Listing, Store, fingerprint
-    from rerail.store.summaries import RunSummary
+    from rerail.store.summaries import RunSummary, read_summary
     from rerail.store.vitals_columns import process_columns, tree_columns
     from rerail.store.vitals_rows import read_rows
     from rerail.store.writer import RunWriter
@@ -77,6 +77,7 @@ __all__ = [
     "read_objects",
     "read_regular",
     "read_rows",
+    "read_summary",
     "taken_boxes",
     "tree_columns",
 ]
@@ -121,6 +122,7 @@ __getattr__ = door(
         "read_objects": "jsonlines",
         "read_regular": "regular_files",
         "read_rows": "vitals_rows",
+        "read_summary": "summaries",
         "taken_boxes": "blackbox",
         "tree_columns": "vitals_columns",
     },
