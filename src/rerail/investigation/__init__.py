@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rerail.investigation.planner.inquiry import Investigation
     from rerail.investigation.planner.observation import Plan, TrialResult
     from rerail.investigation.planner.verdict import Likely, RuledOut, Verdict
-    from rerail.investigation.session.answer import investigation_answer
+    from rerail.investigation.session.answer import investigation_answer, runs_with_failure
     from rerail.investigation.session.earlier import EarlierRun, earlier_runs, lifetimes
     from rerail.investigation.session.exposure import Distance, Unit, idle_seconds, measure
     from rerail.investigation.session.failure import Diagnostician, Failure, failure_of
@@ -56,6 +56,7 @@ __all__ = [
     "investigation_answer",
     "lifetimes",
     "measure",
+    "runs_with_failure",
     "summary_lines",
 ]
 
@@ -86,6 +87,7 @@ __getattr__ = door(
         "idle_seconds": "session.exposure",
         "investigate": "session.session",
         "investigation_answer": "session.answer",
+        "runs_with_failure": "session.answer",
         "lifetimes": "session.earlier",
         "measure": "session.exposure",
         "summary_lines": "session.view",
