@@ -13,15 +13,6 @@ from rerail.records import Outcome
 from rerail.store import RunWriter, Store
 
 
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    monkeypatch.delenv("RERAIL_HOME", raising=False)
-    monkeypatch.delenv("COLUMNS", raising=False)
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.chdir(tmp_path)
-    return Store(tmp_path / ".rerail")
-
-
 def a_run(store: Store, outcome: Outcome | None, *command: str) -> RunWriter:
     writer = store.create_run(command or ("python", "train.py"), "/data", {}, False)
     if outcome is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,15 +15,6 @@ OK = Outcome("ok", "well")
 CRASH = Outcome("signal", "SIGSEGV", "SIGSEGV")
 STOPPED = Outcome("signal", "SIGTERM", "SIGTERM")
 KEY = "0a1b2c3d4e5f"
-
-
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    monkeypatch.delenv("RERAIL_HOME", raising=False)
-    monkeypatch.delenv("COLUMNS", raising=False)
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.chdir(tmp_path)
-    return Store(tmp_path / ".rerail")
 
 
 def a_run(store: Store, outcome: Outcome | None, *command: str, **settings: Any) -> RunWriter:

@@ -48,9 +48,7 @@ def verdict_section(
         is_ok = as_text(as_object(diagnosis.get("outcome")).get("kind")) == "ok"
         blocks.append(
             Paragraph(
-                "Nothing failed: the run ended well."
-                if is_ok
-                else "No cause in the catalogue fits what was observed."
+                "Nothing failed." if is_ok else "No cause in the catalogue fits what was observed."
             )
         )
     blocks += causes
