@@ -85,6 +85,8 @@ def _memory(run: RecordedRun, marks: list[Mark]) -> Chart | None:
         ),
         Series("anonymous", [float(row.tree.rss_anon_bytes) for row in rows], "area", 0),
     ]
+    if not any(row.tree.rss_shared_bytes for row in rows):
+        del series[1]  # an area of nothing would only take a place in the legend
     if any(row.span_seconds for row in rows):
         series.append(Series("highest", [_highest_rss(row) for row in rows], "peak", 3))
     summary = f"Highest {bytes_in_words(peak)} at {seconds_in_words(peak_row.t_seconds)}"

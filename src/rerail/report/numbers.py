@@ -42,12 +42,20 @@ def chart_table(chart: Chart, most: int = MOST_ROWS) -> Table:
     rows = [
         [
             f"{chart.x[i]:.1f}",
-            *(_value(series.values[i], chart.unit) for series in chart.series),
+            *(_value(own_part(chart, at, i), chart.unit) for at in range(len(chart.series))),
         ]
         for i in places
     ]
     columns = ["seconds", *(series.label for series in chart.series)]
     return Table(columns, rows, f"{chart.title} as numbers", list(range(len(columns))), True)
+
+
+def own_part(chart: Chart, at: int, i: int) -> float | None:
+    """Areas lie on top of each other: each says its own part, not the height that it reaches."""
+    value, rest = chart.series[at].values[i], chart.series[at + 1 : at + 2]
+    if value is None or not rest or chart.series[at].kind != "area" or rest[0].kind != "area":
+        return value
+    return value - (rest[0].values[i] or 0.0)
 
 
 def _value(value: float | None, unit: str) -> str:

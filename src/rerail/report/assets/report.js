@@ -50,14 +50,22 @@
   const byteSteps = [];
   for (let power = 10; power < 50; power += 1) { byteSteps.push(2 ** power); }
 
-  function seriesOf(series, format) {
+  // Areas lie on top of each other: each says its own part, not the height that it reaches.
+  function ownPart(chart, number, value, at) {
+    const under = chart.series[number];
+    const isStacked = chart.series[number - 1].kind === "area" && under && under.kind === "area";
+    return isStacked ? value - under.values[at] : value;
+  }
+
+  function seriesOf(series, format, chart) {
     const colour = tone("tone" + series.tone);
     const base = {
       label: series.label,
       stroke: colour,
       width: 1.5,
       points: { show: false },
-      value: (_, value) => (value === null || value === undefined ? "–" : format(value)),
+      value: (_, value, number, at) => (
+        value === null || value === undefined ? "–" : format(ownPart(chart, number, value, at))),
     };
     if (series.kind === "area") { base.fill = colour + "2b"; base.width = 1; }
     if (series.kind === "limit") { base.dash = [6, 4]; base.width = 1.25; }
@@ -172,7 +180,7 @@
       },
       axes: [Object.assign({}, axis, { values: (_, ticks) => ticks.map(clock), space: 70, size: 26, label: "since the start", labelFont: "11px " + tone("text"), labelSize: 16, labelGap: 0 }), yAxis],
       series: [{ label: "at", value: (_, value) => (value === null ? "–" : seconds(value)) }]
-        .concat(chart.series.map((series) => seriesOf(series, format))),
+        .concat(chart.series.map((series) => seriesOf(series, format, chart))),
       hooks: { draw: [drawMarks(marks)], setSelect: [zoom] },
     };
     if (chart.unit === "number" && !chart.log) { delete options.scales.y; }
