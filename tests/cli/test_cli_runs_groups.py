@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -181,3 +182,26 @@ def test_a_broken_notebook_costs_its_words(
     an_investigation(store)
     (store.home / "investigations" / f"{KEY}.json").write_text(rubbish)
     assert "isolate" in printed(capsys)[0]
+
+
+def test_a_live_run_that_stands_still_says_where(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    live = a_run(store, None, label="hang")
+    live.update_info(root_pid=1)
+    live.event("stall", t_seconds=0.0, silent_seconds=48.0)
+    frames = [
+        {"file": "/usr/lib/python3.11/threading.py", "line": 3, "function": "wait"},
+        {"file": "/data/hang.py", "line": 7, "function": "save"},
+    ]
+    stall = {
+        "t_seconds": 0.0,
+        "silent_seconds": 48.0,
+        "threshold_seconds": 40.0,
+        "action": "report",
+        "stacks": {"1-1": [{"thread_id": 1, "name": "main", "native": [], "python": frames}]},
+    }
+    live.append("stalls.jsonl", {"schema": 1, **stall})
+    (row,) = printed(capsys, "--live")
+    assert row.startswith("! hang")
+    assert re.search(r"STUCK [\w ]+ in hang\.py:7 save\(\)", row)  # the clock goes on

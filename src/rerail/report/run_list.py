@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 
 from rerail.errors import RerailError
 from rerail.investigation import investigation_answer
+from rerail.platform.own_code import innermost_own
 from rerail.records import RunInfo
 from rerail.report.experiments import (
     INVESTIGATION,
@@ -28,7 +29,7 @@ from rerail.report.experiments import (
 from rerail.report.live import build, one_line, take_snapshot
 from rerail.report.verdict import as_list, as_object, as_text
 from rerail.store import RunFolder
-from rerail.wording import counted, duration_in_words, listed
+from rerail.wording import counted, duration_in_words, listed, place_in_words
 
 State = Literal["live", "stuck", "failed", "ok"]
 Kind = Literal["run", "isolate", "verify", "study", "restarts"]
@@ -242,9 +243,9 @@ def _standing(run: ListedRun, trial: dict[str, Any]) -> tuple[State, str, float 
     if trial:
         is_clean = was_stopped(trial) or as_text(trial.get("outcome")) == "finished"
         return (
-            ("ok" if is_clean else "failed"),
+            "ok" if is_clean else "failed",
             _printable(trial_outcome(trial)),
-            (info.elapsed_seconds),
+            info.elapsed_seconds,
         )
     words = how_it_ended(info)
     if run.has_failed and run.leading_cause:
@@ -259,13 +260,28 @@ def _live(run: ListedRun) -> tuple[State, str, float | None]:
         return "live", "live", None
     if standing.stalled_seconds is not None:
         still = duration_in_words(standing.stalled_seconds)
-        return "stuck", f"STUCK for {still}", standing.elapsed_seconds
+        place = _where_it_stands(RunFolder(run.folder))
+        return "stuck", f"STUCK {still}{place}", standing.elapsed_seconds
     loss = standing.loss.latest if standing.loss is not None else None
     return (
         "live",
         "live" + (f" · loss {loss:.4g}" if loss is not None else ""),
         (standing.elapsed_seconds),
     )
+
+
+def _where_it_stands(folder: RunFolder) -> str:
+    """ " in hang.py:7 save()": the user's own line, in the stacks that were taken last."""
+    try:
+        stalls = folder.stalls()
+    except RerailError:
+        return ""
+    for threads in stalls[-1].stacks.values() if stalls else ():
+        for thread in threads:
+            frame = innermost_own(thread.python)
+            if frame is not None:
+                return f" in {_printable(place_in_words(vars(frame)))}"
+    return ""
 
 
 def how_it_ended(info: RunInfo) -> str:
