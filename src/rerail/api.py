@@ -132,6 +132,23 @@ class Run:
         return self._leading_on_record()[0]
 
     @property
+    def headline_on_record(self) -> str | None:
+        """The headline without asking anew; None if nobody has asked yet."""
+        if self._summary is not None:
+            return self._summary.headline
+        from rerail.diagnosis import diagnosis_on_record
+
+        kept = self._diagnosis or diagnosis_on_record(self._folder)
+        return kept.headline or None if kept is not None else None
+
+    @property
+    def last_step(self) -> int | None:
+        """How far it came; None where it does not say."""
+        from rerail.store import read_summary
+
+        return (self._summary or read_summary(self._folder)).last_step
+
+    @property
     def facts(self) -> dict[str, Any]:
         """What was observed, by name; what was not is left out."""
         return self.diagnosis.facts
@@ -200,6 +217,8 @@ class Run:
             "cause": cause,
             "probability": probability,
             "size_bytes": self.size_bytes,
+            "headline": self.headline_on_record,
+            "last_step": self.last_step,
         }
 
     def _leading_on_record(self) -> tuple[str | None, float | None]:

@@ -8,18 +8,9 @@ from pathlib import Path
 import pytest
 
 from rerail.cli import main
-from rerail.cli.runs import ago
+from rerail.cli._run_table import ago
 from rerail.records import Outcome
 from rerail.store import RunWriter, Store
-
-
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    monkeypatch.delenv("RERAIL_HOME", raising=False)
-    monkeypatch.delenv("COLUMNS", raising=False)
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.chdir(tmp_path)
-    return Store(tmp_path / ".rerail")
 
 
 def a_run(store: Store, outcome: Outcome | None, *command: str) -> RunWriter:
@@ -46,17 +37,72 @@ def test_the_table(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert all(len(line) <= 80 for line in lines)
-    rows = {line.split()[0]: line for line in lines}
-    assert next(iter(rows)) == "run"
-    assert "75 s" in rows[ok.id]
-    assert " ok " in rows[ok.id]
-    assert "SIGSEGV" in rows[dead.id]
-    assert "native-segfault" in rows[dead.id]
-    assert "python 'a" in rows[dead.id]
-    assert "exit 3" in rows[left.id]
-    assert rows[left.id].endswith("…")
-    assert "running" in rows[live.id]
-    assert "\x1b" not in rows[live.id]
+    assert lines[0] == "4 runs · 1 live · 2 failed"
+    assert lines[1].split()[:3] == ["run", "lasted", "ago"]
+    rows = {line.split()[-1]: line for line in lines[2:]}
+    assert set(rows) == {run.id[-4:] for run in (ok, dead, left, live)}
+    assert "75 s" in rows[ok.id[-4:]]
+    assert rows[ok.id[-4:]].startswith("✓ train.py") and " ok " in rows[ok.id[-4:]]
+    assert rows[dead.id[-4:]].startswith("✗ 'a b.py'")
+    assert "SIGSEGV · native-segfault" in rows[dead.id[-4:]]
+    assert "exit 3" in rows[left.id[-4:]] and "…" in rows[left.id[-4:]]
+    assert rows[live.id[-4:]].startswith("● ") and "live" in rows[live.id[-4:]]
+    assert "\x1b" not in rows[live.id[-4:]]
+
+
+def test_label_step_and_headline(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    writer = store.create_run(["python", "train.py"], "/data", {"label": "ddp v4"}, False)
+    writer.write_json(
+        "diagnosis.json",
+        {
+            "headline": "It hung for 11 s in save.",
+            "causes": [{"id": "lock-deadlock", "probability": 0.9}],
+            "facts": {"last_step": 41220},
+        },
+    )
+    writer.finish(Outcome("hang", "hung"), 75.0)
+    assert main(["runs"]) == 0
+    (row,) = capsys.readouterr().out.splitlines()[2:]
+    assert "ddp v4" in row and "41,220" in row and "It hung for 11 s in save" in row
+    assert main(["runs", "--json"]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert run["headline"] == "It hung for 11 s in save." and run["last_step"] == 41220
+    assert run["group"] is None
+
+
+@pytest.mark.parametrize("facts", [{"last_step": "x"}, {"last_step": -1}, [], None, 3])
+def test_a_strange_diagnosis_costs_its_own_words(
+    store: Store, capsys: pytest.CaptureFixture[str], facts: object
+) -> None:
+    writer = a_run(store, None)
+    headline = {"headline": ["x"], "causes": [3], "facts": facts}
+    writer.write_json("diagnosis.json", headline)
+    writer.finish(Outcome("exit", "exit 1", None, 1), 1.0)
+    assert main(["runs", "--json"]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert run["headline"] is None and run["last_step"] is None
+
+
+@pytest.mark.parametrize("width", [20, 30, 50, 80, 120, 200])
+def test_no_line_is_longer_than_the_terminal(
+    store: Store, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    a_run(store, Outcome("ok", "well"), "python", "x" * 300)
+    a_run(store, None)
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert main(["runs"]) == 0
+    assert all(len(line) <= width for line in capsys.readouterr().out.splitlines())
+
+
+def test_ids_that_share_their_last_digits_are_given_whole(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = (a_run(store, Outcome("ok", "well")) for _ in range(2))
+    twin = store.runs / f"20260101-000000-{first.id[-4:]}"
+    second.path.rename(twin)
+    assert main(["runs"]) == 0
+    shown = {line.split()[-1] for line in capsys.readouterr().out.splitlines()[2:]}
+    assert shown == {first.id, twin.name}
 
 
 def test_filters(store: Store, capsys: pytest.CaptureFixture[str]) -> None:

@@ -62,8 +62,10 @@ def write_run(
     rows: int = 100,
     outcome: Outcome | None = None,
     message: str | None = None,
+    ended_by: str = "SIGSEGV",
+    settings: dict[str, Any] | None = None,
 ) -> RunFolder:
-    writer = Store(home).create_run(command or ["python", "train.py"], cwd, {}, False)
+    writer = Store(home).create_run(command or ["python", "train.py"], cwd, settings or {}, False)
     writer.update_info(root_pid=100)
     writer.event(
         "process-started",
@@ -124,7 +126,7 @@ def write_run(
         pid=100,
         start=7,
         exit_code=None,
-        signal="SIGSEGV",
+        signal=ended_by,
         core=False,
         source="wait",
     )

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rerail.report.charts import thin, timeline
+from rerail.report.document import Chart, Series
 from rerail.report.numbers import chart_table
 
 values = st.lists(st.floats(-1e9, 1e9, allow_nan=False), min_size=1, max_size=3000)
@@ -34,3 +35,14 @@ def test_charts_of_a_written_run(tmp_path):
     assert "Highest" in memory.summary
     table = chart_table(memory)
     assert len(table.rows) <= 12 and table.rows[-1][0] == f"{memory.x[-1]:.1f}"
+
+
+def test_the_numbers_of_stacked_areas_are_their_own_parts():
+    stacked = [
+        Series("file pages", [7.0], "area"),
+        Series("shared", [5.0], "area"),
+        Series("anonymous", [3.0], "area"),
+        Series("limit", [9.0], "limit"),
+    ]
+    table = chart_table(Chart("memory", "Memory", "count", [0.0], stacked, "words"))
+    assert table.rows == [["0.0", "2", "2", "3", "9"]]

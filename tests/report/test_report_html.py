@@ -235,7 +235,7 @@ def test_experiments_appear_when_there_are_some(tmp_path):
     page = render(build_report(folder))
     for words in (
         "Confirmed by experiment: --workers 0",
-        "99.3%",
+        "99.3 %",
         "117 steps",
         "Ruled out: --accum 1",
     ):

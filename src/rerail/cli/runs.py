@@ -1,15 +1,16 @@
 """The runs on record, newest first.
 
-In: a store and filters. Out: a table (when, how long, how each ended and why), or one JSON
-document.
+In: a store and filters. Out: a table (what each is called, how far it came, how it ended and why)
+in which an investigation, a study or a restarted run is one row that unfolds; or one JSON document.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -17,48 +18,183 @@ from rerail import api
 from rerail.api import Run, Runs
 from rerail.cli._options import home_option, json_option
 from rerail.cli._printing import console, print_json
-from rerail.records import RunInfo
+from rerail.report.run_list import Entry, entries_of, group_of
 from rerail.store import layout
-from rerail.wording import seconds_in_words
 
 _MOST_WORDS = 5
-
-if TYPE_CHECKING:
-    from rich.text import Text
+_SHORTEST_KEY = 4
 
 
-@click.command(name="runs", epilog="Example: rerail runs --failed -n 5")
+@click.command(name="runs", epilog="Example: rerail runs --failed --label ddp -n 5")
+@click.argument("which", required=False, metavar="[ID]")
+@click.option("--all", "-a", "shows_all", is_flag=True, help="Unfold every row.")
 @click.option("--failed", is_flag=True, help="Only runs that did not end well.")
+@click.option("--live", is_flag=True, help="Only runs that are under way.")
+@click.option("--cause", metavar="CAUSE", help="Only runs that died of it: `rerail causes`.")
+@click.option("--label", metavar="TEXT", help="Only runs with this in their label.")
+@click.option("--command", "words", metavar="TEXT", help="Only runs with this in their command.")
 @click.option("-n", "count", type=click.IntRange(min=1), metavar="N", help="Only the newest N.")
 @home_option
 @json_option
-def command(failed: bool, count: int | None, home: Path | None, as_json: bool) -> None:
+def command(
+    which: str | None,
+    shows_all: bool,
+    failed: bool,
+    live: bool,
+    cause: str | None,
+    label: str | None,
+    words: str | None,
+    count: int | None,
+    home: Path | None,
+    as_json: bool,
+) -> None:
     """List the runs on record, newest first.
 
-    Any id, or the beginning of one, names its run for the other commands; `last` is the newest.
+    An investigation, a verification, a study and a run that was restarted are one row each; its ID
+    shows what is inside, --all shows it for every row. Any ID names its run for the other commands;
+    `last` is the newest, and of several that are under way the one of this terminal.
     """
     on_record = api.runs(home)
-    found = [run for run in on_record if not failed or run.has_failed]
-    shown = found[:count] if count else found
+    entries = entries_of(on_record, on_record.home)
+    if which is not None:
+        entries = [_entry_named(which, entries, home)]
+    wanted = _filter(on_record, entries, failed, live, cause, label, words)
+    entries = _only(entries, wanted)
     _say_what_was_passed_over(on_record)
     if as_json:
-        document: dict[str, Any] = {"schema": 1, "home": str(on_record.home)}
-        document["runs"] = [run.to_json() for run in shown]
-        document["unreadable"] = [{"id": name, "why": why} for name, why in on_record.unreadable]
-        print_json(document)
+        print_json(_document(on_record, entries, count))
         return
     screen = console()
-    if not shown:
-        if failed and on_record:
-            screen.print("No run on record has failed.", markup=False)
-        else:
-            screen.print(f"Nothing is recorded in {on_record.home}.", markup=False, soft_wrap=True)
-            screen.print("Record a run with `rerail run -- CMD`.", markup=False)
+    if not entries:
+        for line in _nothing(on_record, failed and not (live or cause or label or words)):
+            screen.print(line, markup=False, soft_wrap=True)
         return
-    for row in _rows(shown, screen.width):
+    from rerail.cli._run_table import rows
+
+    shown = entries[:count] if count else entries
+    unfolds = shows_all or which is not None
+    for row in rows(shown, _short_ids(on_record, entries), screen.width, time.time(), unfolds):
         screen.print(row)
-    if len(shown) < len(found):
-        screen.print(f"{len(found) - len(shown)} older ones are not shown.", markup=False)
+    if len(shown) < len(entries):
+        screen.print(f"{len(entries) - len(shown)} older ones are not shown.", markup=False)
+
+
+def _entry_named(name: str, entries: Sequence[Entry], home: Path | None) -> Entry:
+    """A group by its key or the beginning of one, a study by its name, or the row of a run."""
+    groups = [entry for entry in entries if entry.members]
+    found = [entry for entry in groups if name in (entry.id, entry.name)]
+    if not found and len(name) >= _SHORTEST_KEY:
+        found = [e for e in groups if e.kind in ("isolate", "verify") and e.id.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    run_id = api.open_run(name, home=home).id  # says what could have been typed, if there is none
+    return next(entry for entry in entries if run_id in entry.runs)
+
+
+def _filter(
+    runs: Sequence[Run],
+    entries: Sequence[Entry],
+    failed: bool,
+    live: bool,
+    cause: str | None,
+    label: str | None,
+    words: str | None,
+) -> set[str]:
+    """Ids of the runs that pass all that was asked for."""
+    leaves = {leaf.id: leaf for entry in entries for leaf in entry.members or (entry,)}
+    tests: list[Callable[[Run, Entry], bool]] = []
+    if failed:
+        tests.append(lambda run, leaf: leaf.state == "failed")
+    if live:
+        tests.append(lambda run, leaf: leaf.state in ("live", "stuck"))
+    if cause is not None:
+        tests.append(lambda run, leaf: run.leading_cause == cause)
+    if label is not None:
+        tests.append(lambda run, leaf: label.lower() in (run.label or "").lower())
+    if words is not None:
+        tests.append(lambda run, leaf: words.lower() in leaf.command.lower())
+    return {
+        run.id
+        for run in runs
+        if run.id in leaves and all(passes(run, leaves[run.id]) for passes in tests)
+    }
+
+
+def _only(entries: Sequence[Entry], wanted: set[str]) -> list[Entry]:
+    """A group stays while one of its runs does."""
+    found = []
+    for entry in entries:
+        runs = tuple(run for run in entry.runs if run in wanted)
+        if runs:
+            members = tuple(member for member in entry.members if member.id in wanted)
+            found.append(replace(entry, runs=runs, members=members))
+    return found
+
+
+def _document(on_record: Runs, entries: Sequence[Entry], count: int | None) -> dict[str, Any]:
+    listed = {run_id for entry in entries for run_id in entry.runs}
+    shown = [run for run in on_record if run.id in listed]
+    shown = shown[:count] if count else shown
+    document: dict[str, Any] = {"schema": 1, "home": str(on_record.home)}
+    document["runs"] = [{**run.to_json(), "group": _group(run)} for run in shown]
+    document["unreadable"] = [{"id": name, "why": why} for name, why in on_record.unreadable]
+    document["groups"] = [
+        {
+            "kind": entry.kind,
+            "key": group_key(entry),
+            "name": entry.name,
+            "state": entry.state,
+            "summary": entry.words,
+            "runs": list(entry.runs),
+        }
+        for entry in entries
+        if entry.kind != "run"
+    ]
+    return document
+
+
+def group_key(entry: Entry) -> str:
+    """A story is named by its first attempt, whose id stays; the row by its last."""
+    return entry.runs[-1] if entry.kind == "restarts" else entry.id
+
+
+def _group(run: Run) -> dict[str, str] | None:
+    kind, key = group_of(run)
+    return None if kind == "run" else {"kind": kind, "key": key}
+
+
+def _nothing(on_record: Runs, only_failed: bool) -> list[str]:
+    if on_record and only_failed:
+        return ["No run on record has failed."]
+    if on_record:
+        return ["No run on record is like that."]
+    return [
+        f"Nothing is recorded in {on_record.home}.",
+        "Record a run with `rerail run -- CMD`.",
+    ]
+
+
+def _short_ids(runs: Sequence[Run], entries: Sequence[Entry]) -> dict[str, str]:
+    """What is enough to type: the four digits of a run, the beginning of an investigation's key."""
+    ends: dict[str, int] = {}
+    for run in runs:
+        end = run.id.rpartition("-")[2]
+        ends[end] = ends.get(end, 0) + 1
+    starts = {run.id[:_SHORTEST_KEY] for run in runs}  # which would be taken for a beginning
+    short = {}
+    for run in runs:
+        end = run.id.rpartition("-")[2]
+        is_enough = len(end) == _SHORTEST_KEY and ends[end] == 1 and end not in starts
+        short[run.id] = end if is_enough else run.id
+    keys = [entry.id for entry in entries if entry.kind in ("isolate", "verify")]
+    for key in keys:
+        length = _SHORTEST_KEY
+        while length < len(key) and (
+            key[:length] in ends or sum(k.startswith(key[:length]) for k in keys) > 1
+        ):
+            length += 1
+        short[key] = key[:length]
+    return short
 
 
 def _say_what_was_passed_over(listing: Runs) -> None:
@@ -74,65 +210,3 @@ def _say_what_was_passed_over(listing: Runs) -> None:
 
 def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)
-
-
-def how_it_ended(info: RunInfo) -> str:
-    if info.state != "ended":
-        return info.state
-    outcome = info.outcome
-    if outcome is None:
-        return "unknown"
-    if outcome.kind == "signal":
-        return outcome.signal or "signal"
-    if outcome.kind == "exit":
-        return f"exit {outcome.exit_code}"
-    return outcome.kind
-
-
-def _rows(runs: Sequence[Run], width: int) -> list[Text]:
-    """Columns as wide as what is in them; the command gets what is left of the width."""
-    from rich.text import Text
-
-    now = time.time()
-    cells = [["run", "ago", "lasted", "ended", "cause", "command"]]
-    cells += [_cells(run, now) for run in runs]
-    if not any(row[4] for row in cells[1:]):
-        for row in cells:
-            del row[4]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(cells[0]) - 1)]
-    rows = []
-    for i, row in enumerate(cells):
-        line = Text(style="bold" if i == 0 else "", no_wrap=True)
-        for column, column_width in enumerate(widths):
-            is_bad = i > 0 and column == 3 and runs[i - 1].has_failed
-            text = row[column]
-            padded = text.rjust(column_width) if column in (1, 2) else text.ljust(column_width)
-            line.append(f"{padded}  ", style="red" if is_bad else "")
-        line.append(row[-1])
-        line.truncate(width, overflow="ellipsis")
-        rows.append(line)
-    return rows
-
-
-def _cells(run: Run, now: float) -> list[str]:
-    from rerail.report.live import one_line
-
-    info = run.info
-    elapsed = now - info.started_unix if info.state == "running" else info.elapsed_seconds
-    program, *arguments = info.command or [""]
-    named = f"{one_line([run.label])}: " if run.label else ""
-    return [
-        run.id,
-        ago(now - info.started_unix),
-        "" if elapsed is None else seconds_in_words(elapsed),
-        how_it_ended(info),
-        run.leading_cause or "",
-        named + one_line([program.rpartition("/")[2] or program, *arguments]),
-    ]
-
-
-def ago(seconds: float) -> str:
-    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{int(seconds // size)} {unit}"
-    return "now"

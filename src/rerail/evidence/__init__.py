@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rerail.evidence.run.libraries import libraries_by_process
     from rerail.evidence.run.material import RecordedRun, read_material
     from rerail.evidence.run.memory import limit_uses
+    from rerail.evidence.run.places import process_name
     from rerail.evidence.run.stalls import read_stalls, telling_stall
     from rerail.evidence.run.trend import trend_of
     from rerail.evidence.text.inputs import Inputs, Log, find_inputs, inputs_of_stream
@@ -35,6 +36,7 @@ __all__ = [
     "limit_uses",
     "no_such_file",
     "observe_text",
+    "process_name",
     "read_crashes",
     "read_material",
     "read_stalls",
@@ -61,6 +63,7 @@ __getattr__ = door(
         "limit_uses": "run.memory",
         "no_such_file": "text.typed_names",
         "observe_text": "text.logs",
+        "process_name": "run.places",
         "read_crashes": "run.crashes",
         "read_material": "run.material",
         "read_stalls": "run.stalls",

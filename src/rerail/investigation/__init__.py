@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rerail.investigation.planner.inquiry import Investigation
     from rerail.investigation.planner.observation import Plan, TrialResult
     from rerail.investigation.planner.verdict import Likely, RuledOut, Verdict
+    from rerail.investigation.session.answer import investigation_answer, runs_with_failure
     from rerail.investigation.session.earlier import EarlierRun, earlier_runs, lifetimes
     from rerail.investigation.session.exposure import Distance, Unit, idle_seconds, measure
     from rerail.investigation.session.failure import Diagnostician, Failure, failure_of
@@ -52,8 +53,10 @@ __all__ = [
     "failure_of",
     "idle_seconds",
     "investigate",
+    "investigation_answer",
     "lifetimes",
     "measure",
+    "runs_with_failure",
     "summary_lines",
 ]
 
@@ -83,6 +86,8 @@ __getattr__ = door(
         "failure_of": "session.failure",
         "idle_seconds": "session.exposure",
         "investigate": "session.session",
+        "investigation_answer": "session.answer",
+        "runs_with_failure": "session.answer",
         "lifetimes": "session.earlier",
         "measure": "session.exposure",
         "summary_lines": "session.view",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rerail.lazy import door
 
 if TYPE_CHECKING:
-    from rerail.report import cause_page, html, live, live_screen, markdown, terminal
+    from rerail.report import cause_page, html, live, live_screen, markdown, run_list, terminal
     from rerail.report.build import build_report
     from rerail.report.package import pack
     from rerail.report.stall_stacks import stall_stack_lines
@@ -27,6 +27,7 @@ __all__ = [
     "live_screen",
     "markdown",
     "pack",
+    "run_list",
     "stall_stack_lines",
     "terminal",
     "write_file",
@@ -44,6 +45,7 @@ __getattr__ = door(
         "live_screen": "live_screen",
         "markdown": "markdown",
         "pack": "package",
+        "run_list": "run_list",
         "stall_stack_lines": "stall_stacks",
         "terminal": "terminal",
         "write_file": "writing",

@@ -64,6 +64,8 @@ def _marks(run: RecordedRun) -> list[Mark]:
             found.append(Mark(process.ended_t_seconds, f"{process.role}: {process.signal}"))
     if main is not None and main.ended_t_seconds is not None:
         label = main.signal or (f"exit {main.exit_code}" if main.exit_code is not None else "end")
+        if run.was_stopped_for_a_stall:
+            label = "stopped by rerail"
         found.append(Mark(main.ended_t_seconds, label if died else "end"))
     return sorted(found, key=lambda mark: mark.t_seconds)[-6:]
 
@@ -84,6 +86,8 @@ def _memory(run: RecordedRun, marks: list[Mark]) -> Chart | None:
         ),
         Series("anonymous", [float(row.tree.rss_anon_bytes) for row in rows], "area", 0),
     ]
+    if not any(row.tree.rss_shared_bytes for row in rows):
+        del series[1]  # an area of nothing would only take a place in the legend
     if any(row.span_seconds for row in rows):
         series.append(Series("highest", [_highest_rss(row) for row in rows], "peak", 3))
     summary = f"Highest {bytes_in_words(peak)} at {seconds_in_words(peak_row.t_seconds)}"

@@ -28,6 +28,7 @@ class Table:
     caption: str = ""
     numeric: list[int] = field(default_factory=list)
     is_folded: bool = False
+    marked: list[int] = field(default_factory=list)  # rows
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class ListingLine:
     text: str
     number: int | None = None
     is_marked: bool = False
+    is_own: bool = False  # the user's own code, among the frames of libraries
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,8 @@ class RemedyView:
 
 @dataclass(frozen=True)
 class CauseView:
+    """`is_settled`: an experiment has said more than the probability can."""
+
     id: str
     title: str
     probability: float
@@ -77,6 +81,7 @@ class CauseView:
     evidence_against: list[Cited] = field(default_factory=list)
     remedies: list[RemedyView] = field(default_factory=list)
     is_leading: bool = False
+    is_settled: bool = False
 
 
 SeriesKind = Literal["area", "line", "peak", "limit"]
@@ -116,6 +121,26 @@ Block = Paragraph | Table | Facts | Listing | CauseView | Chart
 
 
 @dataclass(frozen=True)
+class Stage:
+    """One station on the way from a guess to a proof, with its figure."""
+
+    name: str
+    state: Literal["done", "open", "failed"]
+    text: str
+
+
+@dataclass(frozen=True)
+class Proof:
+    """How sure the answer is, and the fix. `answer` is empty while no experiment has settled it."""
+
+    stages: list[Stage]
+    answer: str = ""
+    is_good: bool = True
+    fix: list[str] = field(default_factory=list)
+    steps: list[tuple[str, str]] = field(default_factory=list)  # words, and what to type
+
+
+@dataclass(frozen=True)
 class Section:
     anchor: str
     title: str
@@ -131,6 +156,8 @@ class Document:
     run_id: str
     generator: str
     is_bad: bool = True
+    proof: Proof | None = None
+    cause: str = ""  # the leading one, with its probability while nothing is settled
 
     def charts(self) -> list[Chart]:
         return [b for section in self.sections for b in section.blocks if isinstance(b, Chart)]

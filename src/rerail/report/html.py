@@ -80,6 +80,7 @@ def _environment() -> Any:
         lstrip_blocks=True,
     )
     environment.filters["percent"] = lambda share: f"{share:.0%}".replace("%", " %")
+    environment.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
     return environment
 
 
@@ -121,6 +122,7 @@ def _chart_data(chart: Chart) -> dict[str, Any]:
     return {
         "name": chart.name,
         "unit": chart.unit,
+        "axis": _axis_words(chart),
         "x": chart.x,
         "log": chart.is_logarithmic,
         "marks": [{"t": round(mark.t_seconds, 2), "label": mark.label} for mark in chart.marks],
@@ -129,6 +131,12 @@ def _chart_data(chart: Chart) -> dict[str, Any]:
             for s in chart.series
         ],
     }
+
+
+def _axis_words(chart: Chart) -> str:
+    """What the numbers are; the ticks of bytes and seconds carry their unit themselves."""
+    has_units = chart.unit in ("bytes", "seconds") or len(chart.series) > 1
+    return chart.title if has_units else chart.series[0].label
 
 
 def _numbers(values: list[float | None]) -> list[float | int | None]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from rerail.evidence import RecordedRun, libraries_by_process, limit_uses
+from rerail.evidence import RecordedRun, libraries_by_process, limit_uses, process_name
 from rerail.records import ProcessRecord, ProcessVitals
 from rerail.report.document import Block, Paragraph, Section, Table
+from rerail.report.numbers import without_zero_rows
 from rerail.wording import bytes_in_words, seconds_in_words
 
 _MOST_PROCESSES = 200
@@ -21,14 +22,19 @@ _TITLES = {"cpu": "CPU", "gpu": "GPU", "cgroups": "Control groups"}
 _TELLING_KINDS = ("openmp", "blas", "cuda")
 
 
-def process_section(run: RecordedRun) -> Section | None:
+def process_section(run: RecordedRun, where: str = "") -> Section | None:
+    """`where` names the process in whose code of the user's it ended, as `facts.where` does."""
     if not run.processes:
         return None
     shown = sorted(run.processes, key=lambda p: (not _ended_badly(p), p.started_t_seconds))
+    own = {p.key for p in shown if where and process_name(p, run.rank_of(p)) == where}
+    shown.sort(key=lambda p: p.key not in own)
     rows = [
         [
             str(process.pid),
-            process.role + (f" {process.rank}" if process.rank is not None else ""),
+            process.role
+            + (f" {process.rank}" if process.rank is not None else "")
+            + (", your code was here" if process.key in own else ""),
             process.name,
             seconds_in_words(process.started_t_seconds),
             "" if process.ended_t_seconds is None else seconds_in_words(process.ended_t_seconds),
@@ -39,9 +45,9 @@ def process_section(run: RecordedRun) -> Section | None:
     more = len(shown) - len(rows)
     caption = f"{len(shown)} processes" + (f", {more} of them not shown" if more > 0 else "")
     columns = ["pid", "role", "name", "started", "ended", "how it ended"]
-    return Section(
-        "processes", "Processes", [Table(columns, rows, caption, [0, 3, 4], len(rows) > 12)]
-    )
+    marked = [i for i, process in enumerate(shown[:_MOST_PROCESSES]) if process.key in own]
+    table = Table(columns, rows, caption, [0, 3, 4], len(rows) > 12, marked)
+    return Section("processes", "Processes", [table])
 
 
 def _ended_badly(process: ProcessRecord) -> bool:
@@ -66,14 +72,13 @@ def memory_section(run: RecordedRun) -> Section | None:
         groups.setdefault(process.role if process else "child", []).append(vitals)
     rows = [_component(role, members) for role, members in groups.items()]
     rows.append(_component("all", list(peak.processes.values())))
-    blocks: list[Block] = [
-        Table(
-            ["component", "processes", "anonymous", "shared", "file pages", "swap", "sum"],
-            rows,
-            f"At the highest use, {seconds_in_words(peak.t_seconds)} after the start",
-            [1, 2, 3, 4, 5, 6],
-        )
-    ]
+    table = Table(
+        ["component", "processes", "anonymous", "shared", "file pages", "swap", "sum"],
+        rows,
+        f"At the highest use, {seconds_in_words(peak.t_seconds)} after the start",
+        [1, 2, 3, 4, 5, 6],
+    )
+    blocks = without_zero_rows(table, ignored=(1,))
     limits = [
         [
             use.source,
@@ -84,7 +89,8 @@ def memory_section(run: RecordedRun) -> Section | None:
         for use in limit_uses(run)
     ]
     if limits:
-        blocks.append(Table(["limit", "at most", "highest use", "share"], limits, "", [1, 2, 3]))
+        table = Table(["limit", "at most", "highest use", "share"], limits, "Limits", [1, 2, 3])
+        blocks += without_zero_rows(table, ignored=(1, 2))
     files = _loaded_files(run)
     if files:
         columns = ["file", "loaded by", "size", "in memory"]

@@ -19,6 +19,7 @@ from rerail.report.document import (
     Facts,
     Listing,
     Paragraph,
+    Proof,
     Table,
 )
 from rerail.report.numbers import chart_table
@@ -37,7 +38,10 @@ _MOST_FOLDED_ROWS = 60
 
 def render(document: Document) -> str:
     document = shown_value(document)
-    parts = [f"# {escape(document.title)}", escape(document.summary), _block(document.facts)]
+    proof = document.proof
+    parts = [escape(proof.answer)] if proof and proof.answer else []
+    parts += [f"# {escape(document.title)}", escape(document.cause), escape(document.summary)]
+    parts += [_proof(proof) if proof else "", _block(document.facts)]
     for section in document.sections:
         parts.append(f"## {escape(section.title)}")
         parts += [_block(block) for block in section.blocks]
@@ -90,6 +94,16 @@ def _block(block: Block) -> str:
     return _chart(block)
 
 
+def _proof(proof: Proof) -> str:
+    marks = {"done": "[x]", "open": "[ ]", "failed": "[-]"}
+    parts = ["\n".join(f"- {marks[s.state]} {s.name}: {escape(s.text)}" for s in proof.stages)]
+    if proof.fix:
+        parts.append("What removes it: " + ", ".join(code(change) for change in proof.fix))
+    for words, command in proof.steps:
+        parts.append(escape(words) + (f":\n\n{fenced(command)}" if command else "."))
+    return "\n\n".join(parts)
+
+
 def _table(table: Table) -> str:
     rules = ["---:" if i in table.numeric else "---" for i in range(len(table.columns))]
     rows = table.rows[:_MOST_FOLDED_ROWS] if table.is_folded else table.rows
@@ -110,7 +124,7 @@ def _listing(listing: Listing) -> str:
     )
     lines = []
     for line in listing.lines:
-        mark = ">" if line.is_marked else " "
+        mark = ">" if line.is_marked or line.is_own else " "
         number = f"{line.number:>{width}} " if line.number is not None else ""
         lines.append(f"{mark} {number}{line.text}".rstrip())
     caption = f"{escape(listing.caption)}:\n\n" if listing.caption else ""
@@ -118,7 +132,8 @@ def _listing(listing: Listing) -> str:
 
 
 def _cause(cause: CauseView) -> str:
-    parts = [f"### {escape(cause.title)} ({cause.probability:.0%}, {code(cause.id)})"]
+    before = " before the experiments" if cause.is_settled else ""
+    parts = [f"### {escape(cause.title)} ({cause.probability:.0%}{before}, {code(cause.id)})"]
     if cause.evidence_for:
         parts.append("Speaks for it:\n\n" + _cited(cause.evidence_for))
     if cause.evidence_against:

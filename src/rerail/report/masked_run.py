@@ -35,7 +35,7 @@ def mask_run(folder: RunFolder, diagnosis: dict[str, Any], redactor: Redactor) -
     run = read_material(folder)
     output = folder.output()
     text = _bounded_output(output)
-    experiments = read_experiments(folder.path)
+    experiments = read_experiments(folder.path, run.info.settings)
     _teach(redactor, run, diagnosis, experiments, text)
     return MaskedRun(
         run=_masked_records(run, redactor),

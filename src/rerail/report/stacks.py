@@ -1,6 +1,7 @@
-"""Where each crashed or stuck process was: native and Python frames, innermost first.
+"""Where each crashed or stuck process was: Python frames, and native ones behind a fold.
 
 In: a recorded run. Out: a section for crashes and one for stalls, each absent when there was none.
+The user's own frames are marked, and a process that is in the user's own code comes first.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rerail.evidence import RecordedRun, faulting_frame, read_crashes, read_stalls, telling_stall
+from rerail.platform.own_code import innermost_own, is_own
 from rerail.platform.patterns import linear
 from rerail.records import Crash, NativeFrame, ThreadStack
 from rerail.report.document import Block, Listing, ListingLine, Paragraph, Section
@@ -40,32 +42,44 @@ def crash_section(run: RecordedRun) -> Section | None:
 
 
 def _crash_listings(crash: Crash) -> list[Block]:
+    """The thread that crashed first."""
     blamed = faulting_frame(crash)
     found: list[Block] = []
-    for thread in crash.threads[:_MOST_THREADS]:
-        lines = thread_lines(thread, blamed if thread.is_crashed else None)
-        if lines:
-            name = f"thread {thread.name or thread.thread_id}"
-            caption = f"Crashed {name}" if thread.is_crashed else name.capitalize()
-            found.append(Listing(lines, caption, is_folded=not thread.is_crashed))
+    for thread in sorted(crash.threads[:_MOST_THREADS], key=lambda t: not t.is_crashed):
+        name = f"thread {thread.name or thread.thread_id}"
+        name = f"Crashed {name}" if thread.is_crashed else name.capitalize()
+        found += thread_listings(thread, name, blamed, is_folded=not thread.is_crashed)
     if crash.registers:
         rows = [f"{name:>6} {value:#018x}" for name, value in crash.registers.items()]
         found.append(Listing([ListingLine(row) for row in rows], "Registers", is_folded=True))
     return found
 
 
-def thread_lines(thread: ThreadStack, blamed: NativeFrame | None = None) -> list[ListingLine]:
-    lines = [
+def thread_listings(
+    thread: ThreadStack, name: str, blamed: NativeFrame | None = None, *, is_folded: bool = False
+) -> list[Block]:
+    """Its Python stack, then its native one: folded, unless there is nothing else to see."""
+    found: list[Block] = []
+    python = _python_lines(thread)
+    if python:
+        found.append(Listing(python, f"{name}: Python", is_folded))
+    native = [
         ListingLine(f"#{i:<3}{_native(frame)}", is_marked=blamed is not None and frame is blamed)
         for i, frame in enumerate(thread.native[:_MOST_FRAMES])
     ]
-    lines += _cut_short(thread.native)
-    if thread.native and thread.python:
-        lines.append(ListingLine("Python:"))
-    lines += [
-        ListingLine(f"    {frame.function}  {_short_path(frame.file)}:{frame.line}")
-        for frame in thread.python[:_MOST_FRAMES]
-    ]
+    native += _cut_short(thread.native)
+    if native:
+        found.append(Listing(native, f"{name}: native", is_folded or bool(thread.python)))
+    return found
+
+
+def _python_lines(thread: ThreadStack) -> list[ListingLine]:
+    lines = []
+    for frame in thread.python[:_MOST_FRAMES]:
+        own = is_own(frame.file)
+        mark = "   <- your code" if own else ""
+        place = f"{frame.function}  {_short_path(frame.file)}:{frame.line}"
+        lines.append(ListingLine(place + mark, is_own=own))
     lines += _cut_short(thread.python)
     if thread.waits_for:
         lines.append(ListingLine(f"waits for {thread.waits_for}"))
@@ -100,9 +114,13 @@ def stall_section(run: RecordedRun) -> Section | None:
         for key, threads in stall.stacks.items():
             if key.partition("-")[0] != str(pid):
                 continue
-            for position, thread in enumerate(threads[:_MOST_THREADS]):
-                lines = thread_lines(thread)
-                if lines:
-                    name = f"Thread {thread.name or thread.thread_id} of pid {pid}"
-                    blocks.append(Listing(lines, name, is_folded=position > 0))
+            shown = sorted(threads[:_MOST_THREADS], key=lambda thread: not _is_in_own_code(thread))
+            for position, thread in enumerate(shown):
+                name = f"Thread {thread.name or thread.thread_id} of pid {pid}"
+                is_folded = position > 0 and not _is_in_own_code(thread)
+                blocks += thread_listings(thread, name, is_folded=is_folded)
     return Section("stall", "Where it stood still", blocks)
+
+
+def _is_in_own_code(thread: ThreadStack) -> bool:
+    return innermost_own(thread.python) is not None

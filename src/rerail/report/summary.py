@@ -24,7 +24,8 @@ def summary_page(run: RecordedRun, diagnosis: dict[str, Any]) -> str:
         as_text(outcome.get("summary"))
         or (run.info.outcome.summary if run.info.outcome else "How it ended is not known")
     )
-    parts = [f"# {escape(causes[0].title if causes else summary)}", escape(summary)]
+    headline = as_text(diagnosis.get("headline"))
+    parts = [f"# {escape(headline or (causes[0].title if causes else summary))}", escape(summary)]
     parts.append(fenced(command_line(run.info.command)))
     if run.info.elapsed_seconds is not None:
         parts.append(f"It ran for {seconds_in_words(run.info.elapsed_seconds)}.")

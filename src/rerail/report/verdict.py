@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from rerail.report.document import Block, CauseView, Cited, Facts, Paragraph, RemedyView, Section
+from rerail.report.terminal_facts import what_was_happening
 from rerail.wording import bytes_in_words, seconds_in_words
 
 _MOST_CAUSES = 5
 _MOST_EVIDENCE = 8
 _LEAST_PROBABILITY = 0.02
+_TOLD = ("where", "what", "who", "history")  # of what the terminal says; the rest is below
 
 # Facts that a person wants to see, in this order, with the words for them.
 _FACT_WORDS = {
@@ -24,15 +26,9 @@ _FACT_WORDS = {
     "loss": "loss",
     "signal": "signal",
     "exit_code": "exit code",
-    "library": "library",
-    "function": "function",
     "python_function": "Python function",
-    "crashed_thread": "thread",
-    "failed_first": "failed first",
-    "stuck_process": "stuck",
     "peak_rss_bytes": "peak memory",
     "memory_limit_bytes": "memory limit",
-    "killed_from_outside": "killed from outside",
     "leak_bytes_per_step": "growth per step",
     "threads": "threads",
     "fds": "open files",
@@ -42,26 +38,38 @@ _FACT_WORDS = {
 }
 
 
-def verdict_section(diagnosis: dict[str, Any]) -> Section:
+def verdict_section(
+    diagnosis: dict[str, Any], *, is_settled: bool = False, says_next: bool = True
+) -> Section:
+    """`is_settled`: an experiment has said more than these probabilities."""
     blocks: list[Block] = []
-    causes = cause_views(diagnosis)
+    causes = cause_views(diagnosis, is_settled=is_settled)
     if not causes:
         is_ok = as_text(as_object(diagnosis.get("outcome")).get("kind")) == "ok"
         blocks.append(
             Paragraph(
-                "Nothing failed: the run ended well."
-                if is_ok
-                else "No cause in the catalogue fits what was observed."
+                "Nothing failed." if is_ok else "No cause in the catalogue fits what was observed."
             )
         )
     blocks += causes
     step = as_object(diagnosis.get("next"))
-    if as_text(step.get("text")):
+    if as_text(step.get("text")) and says_next:
         blocks.append(Paragraph(f"Next: {as_text(step.get('text'))}", as_text(step.get("command"))))
     return Section("verdict", "Verdict", blocks)
 
 
-def cause_views(diagnosis: dict[str, Any]) -> list[CauseView]:
+def cause_line(diagnosis: dict[str, Any], *, is_settled: bool = False) -> str:
+    """ "Two OpenMP runtimes (openmp-duplicate-runtime), 97 %"."""
+    causes = cause_views(diagnosis)
+    if not causes:
+        return ""
+    first = causes[0]
+    share = "" if is_settled else f", {first.probability:.0%}".replace("%", " %")
+    title = first.title if first.title != first.id else ""
+    return f"{title} ({first.id}){share}" if title else f"{first.id}{share}"
+
+
+def cause_views(diagnosis: dict[str, Any], *, is_settled: bool = False) -> list[CauseView]:
     found = []
     for position, cause in enumerate(as_list(diagnosis.get("causes"))[:_MOST_CAUSES]):
         cause = as_object(cause)
@@ -78,6 +86,7 @@ def cause_views(diagnosis: dict[str, Any]) -> list[CauseView]:
                 evidence_against=_cited(cause.get("against")),
                 remedies=_remedies(cause.get("remedies")) if position == 0 else [],
                 is_leading=position == 0,
+                is_settled=is_settled,
             )
         )
     return found
@@ -103,8 +112,22 @@ def _remedies(values: object) -> list[RemedyView]:
     return found
 
 
+def facts_of(diagnosis: dict[str, Any]) -> dict[str, Any]:
+    return as_object(diagnosis.get("facts"))
+
+
+def where_and_what(diagnosis: dict[str, Any]) -> list[tuple[str, str]]:
+    """The user's own line, and what leaked: the same words as in the terminal."""
+    facts, outcome = facts_of(diagnosis), as_object(diagnosis.get("outcome"))
+    try:
+        told = what_was_happening(facts, outcome)
+    except (TypeError, ValueError, AttributeError, LookupError):
+        return []  # an answer of another rerail, with facts of other types
+    return [(label, line) for label, line in told if label in _TOLD]
+
+
 def fact_list(diagnosis: dict[str, Any]) -> Facts:
-    facts = as_object(diagnosis.get("facts"))
+    facts = facts_of(diagnosis)
     items = [
         (words, fact_in_words(name, facts[name]))
         for name, words in _FACT_WORDS.items()

@@ -16,7 +16,12 @@ from rerail.evidence import RecordedRun
 from rerail.privacy import SecretRedactor
 from rerail.report.charts import timeline
 from rerail.report.document import Document, Facts, Section
-from rerail.report.experiments import experiment_section
+from rerail.report.experiments import (
+    experiment_section,
+    trial_in_words,
+    trial_of,
+    was_stopped,
+)
 from rerail.report.inventory import (
     environment_section,
     library_section,
@@ -26,14 +31,19 @@ from rerail.report.inventory import (
 )
 from rerail.report.masked_run import mask_run
 from rerail.report.printed import output_section
+from rerail.report.proof import is_settled, proof_of
 from rerail.report.stacks import crash_section, stall_section
+from rerail.report.stopped_trial import as_stopped
 from rerail.report.verdict import (
     as_list,
     as_object,
     as_text,
+    cause_line,
     cited_lines,
     fact_list,
+    facts_of,
     verdict_section,
+    where_and_what,
 )
 from rerail.store import OutputReader, RunFolder
 from rerail.wording import seconds_in_words, sentence
@@ -54,36 +64,56 @@ def document_of(
     experiments: dict[str, Any],
 ) -> Document:
     """The same from records in hand."""
+    trial = trial_of(experiments, run.info)
+    if was_stopped(trial):
+        run, diagnosis = as_stopped(run, diagnosis, trial)
+    proof = proof_of(diagnosis, experiments, run.info.command)
     charts = timeline(run)
+    experiment = experiment_section(experiments, proof.answer if proof else "")
+    verdict = verdict_section(diagnosis, is_settled=is_settled(proof), says_next=proof is None)
     sections = [
-        verdict_section(diagnosis),
+        *((experiment, verdict) if is_settled(proof) else (verdict,)),
         Section("timeline", "Timeline", list(charts)) if charts else None,
         crash_section(run),
         stall_section(run),
         output_section(output, cited_lines(diagnosis)),
-        experiment_section(experiments),
+        None if is_settled(proof) else experiment,
         memory_section(run),
-        process_section(run),
+        process_section(run, as_text(as_object(facts_of(diagnosis).get("where")).get("process"))),
         library_section(run),
         environment_section(run),
         missing_section(run),
     ]
     outcome = as_object(diagnosis.get("outcome"))
-    summary = as_text(outcome.get("summary"))
-    if not summary and run.info.outcome is not None:
-        summary = run.info.outcome.summary
+    title = sentence(_title(diagnosis, run))
     return Document(
-        title=_title(diagnosis, run),
-        summary=sentence(summary or "How it ended is not known"),
-        facts=Facts([*_run_facts(run), *fact_list(diagnosis).items]),
+        title=title,
+        summary=_summary(outcome, run, title),
+        facts=Facts(
+            [*where_and_what(diagnosis), *_run_facts(run, trial), *fact_list(diagnosis).items]
+        ),
         sections=[section for section in sections if section is not None],
         run_id=run.info.id,
         generator=f"rerail {rerail.__version__}",
         is_bad=bool(as_list(diagnosis.get("causes"))) or as_text(outcome.get("kind")) != "ok",
+        proof=proof,
+        cause=cause_line(diagnosis, is_settled=is_settled(proof)),
     )
 
 
+def _summary(outcome: dict[str, Any], run: RecordedRun, title: str) -> str:
+    """How it ended; empty where the headline says it already."""
+    summary = as_text(outcome.get("summary"))
+    if not summary and run.info.outcome is not None:
+        summary = run.info.outcome.summary
+    said = sentence(summary or "How it ended is not known")
+    return "" if said.rstrip(".").lower() in title.lower() else said
+
+
 def _title(diagnosis: dict[str, Any], run: RecordedRun) -> str:
+    """The headline; of an answer by an older rerail, the title of the leading cause."""
+    if headline := as_text(diagnosis.get("headline")):
+        return headline
     causes = as_list(diagnosis.get("causes"))
     if causes:
         first = as_object(causes[0])
@@ -96,7 +126,7 @@ def _title(diagnosis: dict[str, Any], run: RecordedRun) -> str:
     }.get(kind, "The run died, and no known cause fits")
 
 
-def _run_facts(run: RecordedRun) -> list[tuple[str, str]]:
+def _run_facts(run: RecordedRun, trial: dict[str, Any]) -> list[tuple[str, str]]:
     started = datetime.fromtimestamp(run.info.started_unix, timezone.utc)
     found = [
         ("command", command_line(run.info.command)),
@@ -104,6 +134,11 @@ def _run_facts(run: RecordedRun) -> list[tuple[str, str]]:
     ]
     if run.info.elapsed_seconds is not None:
         found.append(("ran for", seconds_in_words(run.info.elapsed_seconds)))
+    label = run.info.settings.get("label")
+    if trial:
+        found.append(("trial", trial_in_words(trial)))
+    elif isinstance(label, str):
+        found.append(("label", label))
     return found
 
 

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
         read_regular,
     )
     from rerail.store.sizes import folder_bytes
-    from rerail.store.store import Listing, RunSummary, Store, fingerprint
+    from rerail.store.store import Listing, Store, fingerprint
+    from rerail.store.summaries import RunSummary, read_summary
     from rerail.store.vitals_columns import process_columns, tree_columns
     from rerail.store.vitals_rows import read_rows
     from rerail.store.writer import RunWriter
@@ -76,6 +77,7 @@ __all__ = [
     "read_objects",
     "read_regular",
     "read_rows",
+    "read_summary",
     "taken_boxes",
     "tree_columns",
 ]
@@ -93,7 +95,7 @@ __getattr__ = door(
         "OutputLine": "output_reader",
         "OutputReader": "output_reader",
         "RunFolder": "folder",
-        "RunSummary": "store",
+        "RunSummary": "summaries",
         "RunWriter": "writer",
         "Store": "store",
         "check_schema": "jsonlines",
@@ -120,6 +122,7 @@ __getattr__ = door(
         "read_objects": "jsonlines",
         "read_regular": "regular_files",
         "read_rows": "vitals_rows",
+        "read_summary": "summaries",
         "taken_boxes": "blackbox",
         "tree_columns": "vitals_columns",
     },

@@ -1,21 +1,29 @@
 """Which run does the user mean?
 
 In: what was typed, and the ids on record. Out: the folder of one run, or UnknownRun saying what
-could have been typed instead.
+could have been typed instead. `last` is the newest run; where others were under way at the same
+time, it is the newest of this terminal, else of this working folder.
 """
 
 from __future__ import annotations
 
+import calendar
 import contextlib
+import math
 import os
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rerail.errors import UnknownRun
-from rerail.store import layout
+from rerail.platform.this_terminal import this_terminal
+from rerail.store import layout, liveness
 from rerail.store.bounds import document_bytes
 from rerail.store.codec import DecodeError, loads
 from rerail.store.regular_files import read_regular
+
+_MOST_RIVALS = 200  # of the newest runs; reading as many run.json takes about 20 ms
 
 
 def find_run(home: Path, name: str, ids: Sequence[str]) -> Path:
@@ -25,7 +33,7 @@ def find_run(home: Path, name: str, ids: Sequence[str]) -> Path:
         named = [run_id for run_id in ids if _is_run(runs / run_id)]
         if not named:
             raise UnknownRun(*_nothing_recorded(home))
-        return runs / _newest(runs, named)
+        return runs / _last(runs, named)
     if name in ids:
         return runs / name
     as_path = Path(name)
@@ -76,20 +84,65 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
-def _newest(runs: Path, ids: Sequence[str]) -> str:
-    """Ids say the second; of runs begun in the same second run.json knows which came last."""
-    second = ids[-1][:15]
-    same = [run_id for run_id in ids if run_id[:15] == second]
-    return max(same, key=lambda run_id: (_started(runs / run_id), run_id)) if same[1:] else same[0]
+@dataclass(frozen=True)
+class _Span:
+    """When a run was under way, and from where it was started."""
+
+    id: str
+    started: float
+    ended: float
+    terminal: str
+    cwd: str
 
 
-def _started(path: Path) -> float:
+def _last(runs: Path, ids: Sequence[str]) -> str:
+    """The newest; of those that were under way when it began, the one that was typed here."""
+    spans = [_span(runs / run_id) for run_id in ids[-_MOST_RIVALS:]]
+    newest = max(spans, key=lambda span: (span.started, span.id))
+    rivals = [span for span in spans if span.ended >= newest.started]
+    if len(rivals) == 1:
+        return newest.id
+    here, folder = this_terminal(), _working_folder()
+    return max(
+        rivals,
+        key=lambda span: (
+            bool(here) and span.terminal == here,
+            bool(folder) and span.cwd == folder,
+            span.started,
+            span.id,
+        ),
+    ).id
+
+
+def _span(path: Path) -> _Span:
     try:
-        return float(
-            loads(read_regular(path / layout.RUN, document_bytes(layout.RUN)))["started_unix"]
-        )
-    except (OSError, DecodeError, LookupError, TypeError, ValueError):
-        return 0.0  # it cannot be read, or was removed this moment
+        document = loads(read_regular(path / layout.RUN, document_bytes(layout.RUN)))
+        started = float(document["started_unix"])
+        elapsed = document.get("elapsed_seconds")
+        is_over = document.get("state") != "running" or liveness.is_held(path) is False
+        ended = started + float(elapsed or 0.0) if is_over else math.inf
+        settings = document.get("settings") or {}
+        is_of_this_boot = document.get("recorder_scope") == liveness.scope()
+        terminal = str(settings.get("terminal") or "") if is_of_this_boot else ""
+        return _Span(path.name, started, ended, terminal, str(document.get("cwd") or ""))
+    except (OSError, DecodeError, LookupError, TypeError, ValueError, AttributeError):
+        # It cannot be read, or was removed this moment. Its id says the second.
+        second = _second(path.name)
+        return _Span(path.name, second, second, "", "")
+
+
+def _second(run_id: str) -> float:
+    try:
+        return calendar.timegm(time.strptime(run_id[:15], "%Y%m%d-%H%M%S"))
+    except ValueError:
+        return 0.0
+
+
+def _working_folder() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109 - compared with a text
+    except OSError:
+        return ""  # it was removed
 
 
 def _nothing_recorded(home: Path, name: str = "") -> tuple[str, str]:

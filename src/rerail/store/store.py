@@ -7,10 +7,8 @@ and says so; no live run is ever removed; the index is a cache, and a store with
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import os
-import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,32 +21,20 @@ from rerail.privacy import secrets_of
 from rerail.records import RunInfo
 from rerail.store import layout, liveness, retention
 from rerail.store.appending import FaultLog, describe
-from rerail.store.codec import DecodeError, decode, dumps, loads
+from rerail.store.codec import dumps
 from rerail.store.home import NO_FOLDER, fallback_home, is_ours
 from rerail.store.index import Index
 from rerail.store.names import find_run
-from rerail.store.plausible import has_plausible_times, is_number
 from rerail.store.sizes import folder_bytes, sizes_of
+from rerail.store.summaries import RunSummary, from_row, read_summary, to_row
 from rerail.store.writer import RunWriter, set_reserve_aside
 
 if TYPE_CHECKING:
     from rerail.store.folder import RunFolder
 
 CLEAN_SECONDS = 0.1  # what a new run spends on making room before its command starts
-_CAUSE = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")  # the id of one
 _LARGEST = 16  # runs whose size is measured again before one is removed
 UNNAMED_SECONDS = 3600.0  # how long a folder may stand without its run.json
-
-
-@dataclass(frozen=True)
-class RunSummary:
-    """One row of the list of runs."""
-
-    info: RunInfo
-    path: Path
-    size_bytes: int
-    leading_cause: str | None
-    leading_probability: float | None
 
 
 @dataclass(frozen=True)
@@ -235,17 +221,17 @@ class Store:
             folder = _reader(self.runs / name)
             stamp = _stamp(folder.path)
             row = known.get(name)
-            summary = _from_row(folder.path, row[1], row[2]) if row and row[0] == stamp else None
+            summary = from_row(folder.path, row[1], row[2]) if row and row[0] == stamp else None
             if summary is None:
                 try:
-                    summary = _read_summary(folder)
+                    summary = read_summary(folder)
                 except Exception as error:
                     # Whatever is wrong with one folder, the others are listed.
                     if _has_run_file(folder.path):
                         unreadable.append((name, _reason(error)))
                     continue
                 if summary.info.state != "running":
-                    changed.append((name, stamp, _to_row(summary), summary.size_bytes))
+                    changed.append((name, stamp, to_row(summary), summary.size_bytes))
             found.append(summary)
         index.update(changed, known.keys() - set(ids))
         found.sort(key=lambda summary: (summary.info.started_unix, summary.info.id), reverse=True)
@@ -366,42 +352,3 @@ def _stamp(path: Path) -> str:
         except OSError:
             parts.append("-")
     return " ".join(parts)
-
-
-def _read_summary(folder: RunFolder) -> RunSummary:
-    # Its name in the store is what it answers to, whatever a copied run.json says.
-    info = dataclasses.replace(folder.info(), id=folder.id)
-    cause, probability = None, None
-    try:
-        causes = folder.diagnosis().get("causes") or [{}]
-        cause, probability = causes[0].get("id"), causes[0].get("probability")
-    except (RerailError, AttributeError, IndexError, KeyError, TypeError):
-        pass  # the run itself can be read
-    return _summary(info, folder.path, folder_bytes(folder.path), cause, probability)
-
-
-def _summary(
-    info: RunInfo, path: Path, size_bytes: int, cause: Any, probability: Any
-) -> RunSummary:
-    return RunSummary(
-        info=info,
-        path=path,
-        size_bytes=size_bytes,
-        leading_cause=cause if isinstance(cause, str) and _CAUSE.fullmatch(cause) else None,
-        leading_probability=float(probability) if is_number(probability) else None,
-    )
-
-
-def _to_row(summary: RunSummary) -> str:
-    return dumps([summary.info, summary.leading_cause, summary.leading_probability])
-
-
-def _from_row(path: Path, text: str, size_bytes: int) -> RunSummary | None:
-    try:
-        value, cause, probability = loads(text)
-        info = decode(RunInfo, value)
-    except (DecodeError, TypeError, ValueError):
-        return None
-    if info.id != path.name or not has_plausible_times(info):
-        return None
-    return _summary(info, path, size_bytes, cause, probability)

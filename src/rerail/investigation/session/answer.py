@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
+from rerail.errors import RerailError
 from rerail.investigation.planner.inquiry import Investigation
-from rerail.investigation.session.notebook import Notebook
+from rerail.investigation.session.notebook import FOLDER, MOST_BYTES, Notebook
 from rerail.privacy import Masker
-from rerail.store import Store, layout
+from rerail.store import RunFolder, Store, layout, loads, read_regular
 
 SCHEMA = 1
 FILE_NAME = "investigation.json"
@@ -72,10 +75,34 @@ def answer_of(
     return document
 
 
+def investigation_answer(home: Path, key: str) -> dict[str, Any]:
+    """What the investigation that a trial's settings name has found so far; empty if none is there.
+
+    Before it has an answer: its trials, with an empty status.
+    """
+    if not (key.isascii() and key.isalnum()):
+        return {}  # no key of ours, and perhaps a path
+    try:
+        document = loads(read_regular(home / FOLDER / f"{key}.json", MOST_BYTES))
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(document, dict):
+        return {}
+    answer = document.get("answer")
+    if isinstance(answer, dict):
+        return answer
+    return {
+        "status": "",
+        "trials": document.get("trials") or [],
+        "command": document.get("command"),
+    }
+
+
 def keep_with_run(document: dict[str, Any], store: Store) -> None:
-    """Beside the run that showed the failure, where its report looks for it."""
+    """Beside every run that showed the failure unchanged, where their reports look for it."""
     failure = document.get("failure") or {}
-    names = {failure.get("run"), _last_crash(document)}
+    earlier = runs_with_failure(store, failure, document["earlier_runs"])
+    names = {failure.get("run"), _last_crash(document), *earlier}
     for name in names:
         folder = store.runs / name if name else None
         if folder is None or not folder.is_dir():
@@ -85,6 +112,27 @@ def keep_with_run(document: dict[str, Any], store: Store) -> None:
             layout.replace_file(folder / FILE_NAME, text)
         except OSError:
             continue  # the notebook in the store has it too
+
+
+def runs_with_failure(store: Store, failure: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    """Those of these runs whose records tell of this failure."""
+    return [name for name in names if _showed(RunFolder(store.runs / name), failure)]
+
+
+def _showed(folder: RunFolder, failure: Mapping[str, Any]) -> bool:
+    """The same ending, and the same leading cause if somebody has asked for one."""
+    try:
+        outcome = folder.info().outcome
+        causes = folder.diagnosis().get("causes")
+    except RerailError:
+        return False
+    if outcome is None or outcome.kind == "ok":
+        return False
+    ending = (outcome.kind, outcome.signal, outcome.exit_code)
+    if ending != tuple(failure.get(name) for name in ("kind", "signal", "exit_code")):
+        return False
+    leading = causes[0] if isinstance(causes, list) and causes else None
+    return not isinstance(leading, dict) or leading.get("id") == failure.get("cause")
 
 
 def _last_crash(document: dict[str, Any]) -> str | None:

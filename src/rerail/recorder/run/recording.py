@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rerail.platform.this_terminal import this_terminal
 from rerail.records import Outcome
 
 
@@ -33,6 +34,7 @@ class RunOptions:
             "use_census": self.use_census,
             "preload": self.preload,
             "label": self.label,
+            "terminal": this_terminal(),
         }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from rerail.investigation import Unit
+from rerail.investigation import Unit, runs_with_failure
 from rerail.privacy import Masker
 from rerail.remedies.verification.cost import Cost, compare
 from rerail.remedies.verification.trace import read_trace
@@ -156,9 +156,11 @@ def _small(share: float) -> str:
 
 
 def keep_with_run(document: dict[str, Any], store: Store) -> None:
-    """Beside the run that showed the failure, and beside those that were made to test the fix."""
+    """Beside every run that showed the failure, and beside those that were made to test the fix."""
     failure = document["failure"] or {}
-    names = {failure.get("run"), *(trial["run"] for trial in document["trials"])}
+    before = runs_with_failure(store, failure, (document["before"] or {}).get("runs", ()))
+    tried = (*document["trials"], *document["references"])
+    names = {failure.get("run"), *before, *(trial["run"] for trial in tried)}
     text = json.dumps(Masker().mask_value(document), indent=1).encode() + b"\n"
     for name in names:
         folder = store.runs / name if name else None

@@ -5,6 +5,15 @@
   const charts = JSON.parse(document.getElementById("chart-data").textContent);
   const sync = uPlot.sync("run");
   const drawn = new Map();
+  // One time axis for all: from the start of the run to the last thing that any chart knows of.
+  const whole = [0, charts.reduce((last, chart) => chart.marks.reduce(
+    (end, mark) => Math.max(end, mark.t), Math.max(last, chart.x[chart.x.length - 1] || 0)), 0) || 1];
+  let shown = whole;
+
+  function show(range) {
+    shown = range;
+    drawn.forEach((plot) => plot.setScale("x", { min: range[0], max: range[1] }));
+  }
 
   function tone(name) {
     return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
@@ -26,7 +35,7 @@
   }
 
   function clock(value) {
-    return value === 0 ? "0" : seconds(value);
+    return value === 0 ? "0 s" : seconds(value);
   }
 
   const formats = {
@@ -41,14 +50,22 @@
   const byteSteps = [];
   for (let power = 10; power < 50; power += 1) { byteSteps.push(2 ** power); }
 
-  function seriesOf(series, format) {
+  // Areas lie on top of each other: each says its own part, not the height that it reaches.
+  function ownPart(chart, number, value, at) {
+    const under = chart.series[number];
+    const isStacked = chart.series[number - 1].kind === "area" && under && under.kind === "area";
+    return isStacked ? value - under.values[at] : value;
+  }
+
+  function seriesOf(series, format, chart) {
     const colour = tone("tone" + series.tone);
     const base = {
       label: series.label,
       stroke: colour,
       width: 1.5,
       points: { show: false },
-      value: (_, value) => (value === null || value === undefined ? "–" : format(value)),
+      value: (_, value, number, at) => (
+        value === null || value === undefined ? "–" : format(ownPart(chart, number, value, at))),
     };
     if (series.kind === "area") { base.fill = colour + "2b"; base.width = 1; }
     if (series.kind === "limit") { base.dash = [6, 4]; base.width = 1.25; }
@@ -85,6 +102,47 @@
     };
   }
 
+  // A stretch that was dragged over becomes what every chart shows.
+  function zoom(plot) {
+    const left = plot.select.left;
+    const wide = plot.select.width;
+    if (wide < 3) { return; }
+    const range = [plot.posToVal(left, "x"), plot.posToVal(left + wide, "x")];
+    plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+    show(range);
+  }
+
+  function copy(text, button) {
+    function said(word) {
+      button.textContent = word;
+      setTimeout(() => { button.textContent = "copy"; }, 1500);
+    }
+    function copyBySelection() {
+      const field = document.createElement("textarea");
+      field.value = text;
+      document.body.appendChild(field);
+      field.select();
+      const done = document.execCommand("copy");
+      field.remove();
+      said(done ? "copied" : "select it");
+    }
+    if (navigator.clipboard) {
+      navigator.clipboard.writeText(text).then(() => said("copied"), copyBySelection);
+    } else { copyBySelection(); }
+  }
+
+  // Made here and not in the page: without the script a button would do nothing.
+  document.querySelectorAll("[data-copy]").forEach((typed) => {
+    const text = typed.textContent;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.textContent = "copy";
+    button.setAttribute("aria-label", "copy: " + text.slice(0, 80));
+    button.addEventListener("click", () => copy(text, button));
+    if (typed.tagName === "CODE") { typed.after(button); } else { typed.prepend(button); }
+  });
+
   function draw(chart, place) {
     const format = formats[chart.unit];
     const axis = {
@@ -95,9 +153,12 @@
     };
     const marks = chart.marks;
     place.classList.toggle("alone", chart.series.length === 1);
-    const end = chart.marks.reduce((last, mark) => Math.max(last, mark.t), chart.x[chart.x.length - 1]);
     const yAxis = Object.assign({}, axis, {
       size: 62,
+      label: chart.axis,
+      labelFont: "11px " + tone("text"),
+      labelSize: 18,
+      labelGap: 0,
       values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : format(tick))),
     });
     if (chart.unit === "bytes") { yAxis.incrs = byteSteps; }
@@ -106,16 +167,21 @@
       width: Math.max(place.clientWidth, 200),
       height: place.closest(".wide") ? 260 : 190,
       padding: [marks.length > 1 ? 30 : 18, 12, 0, 0],
-      cursor: { sync: { key: sync.key }, drag: { x: true, y: false }, points: { size: 6 } },
+      cursor: {
+        sync: { key: sync.key, filters: { pub: (type) => type === "mousemove" || type === "mouseleave" } },
+        drag: { x: true, y: false, setScale: false },
+        bind: { dblclick: () => () => { show(whole); } },
+        points: { size: 6 },
+      },
       legend: { isolate: false },
       scales: {
-        x: { time: false, range: (_, low, high) => [low, low === chart.x[0] ? Math.max(high, end) : high] },
+        x: { time: false, range: () => shown },
         y: chart.log ? { distr: 3 } : { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.06 : 1] },
       },
-      axes: [Object.assign({}, axis, { values: (_, ticks) => ticks.map(clock), space: 70, size: 34 }), yAxis],
+      axes: [Object.assign({}, axis, { values: (_, ticks) => ticks.map(clock), space: 70, size: 26, label: "since the start", labelFont: "11px " + tone("text"), labelSize: 16, labelGap: 0 }), yAxis],
       series: [{ label: "at", value: (_, value) => (value === null ? "–" : seconds(value)) }]
-        .concat(chart.series.map((series) => seriesOf(series, format))),
-      hooks: { draw: [drawMarks(marks)] },
+        .concat(chart.series.map((series) => seriesOf(series, format, chart))),
+      hooks: { draw: [drawMarks(marks)], setSelect: [zoom] },
     };
     if (chart.unit === "number" && !chart.log) { delete options.scales.y; }
     const data = [chart.x].concat(chart.series.map((series) => series.values));
