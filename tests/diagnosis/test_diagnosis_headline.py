@@ -1,0 +1,152 @@
+"""The first sentence: the fact, with who, what, where, when and how much."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rerail.catalogue import load_catalogue
+from rerail.diagnosis import Candidate, Diagnosis, explain_logs
+from rerail.diagnosis.fitting import fitted
+from rerail.records import Observation, Outcome
+
+CATALOGUE = load_catalogue()
+
+
+def said(cause: str, facts: dict[str, Any], probability: float = 0.9, **known: Any) -> str:
+    outcome = known.pop("outcome", Outcome("exit", "the command ended with exit code 1"))
+    candidate = Candidate(CATALOGUE[cause], probability)
+    return Diagnosis(outcome, (candidate,), facts, **known).headline
+
+
+WHERE = {"file": "/home/me/tr.py", "line": 7, "function": "collate", "process": "rank 1"}
+
+
+@pytest.mark.parametrize(
+    ("cause", "facts", "headline"),
+    [
+        (
+            "host-memory-leak",
+            {
+                "growth": {"bytes_per_step": 8007082},
+                "memory_limit_bytes": 700 << 20,
+                "last_step": 304,
+            },
+            "Memory grew 7.6 MiB every step until the 700 MiB limit (step 304).",
+        ),
+        (
+            "python-exception",
+            {"exception_text": "ValueError: bad sample 4711\nno", "where": WHERE, "last_step": 12},
+            "ValueError: bad sample 4711 in tr.py:7 collate() (rank 1, step 12).",
+        ),
+        (
+            "deadlock",
+            {
+                "hang": {
+                    "seconds": 48.0,
+                    "kind": "stuck",
+                    "waits_for": "a lock",
+                    "holder": {
+                        "thread": "thread 2", "file": "hang.py", "line": 12, "function": "flush"
+                    },
+                },
+                "where": {"file": "hang.py", "line": 7, "function": "save"},
+            },
+            "It hung for 48 s in hang.py:7 save(), waiting for a lock that thread 2 holds in "
+            "hang.py:12 flush().",
+        ),
+        (
+            "native-segfault",
+            {"crash_signal": "SIGSEGV", "library": "x.so", "function": "f", "where": WHERE},
+            "SIGSEGV in tr.py:7 collate() (rank 1), inside f() of x.so.",
+        ),
+        ("native-segfault", {}, "Native code crashed."),
+        (
+            "gpu-oom",
+            {"exception_text": "torch.OutOfMemoryError: CUDA out of memory."},
+            "torch.OutOfMemoryError: CUDA out of memory.",
+        ),
+        (
+            "killed-from-outside",
+            {"victim": "rank 1", "last_step": 41220},
+            "Somebody killed rank 1 with SIGKILL at step 41,220; the kernel killed nothing for "
+            "memory.",
+        ),
+    ],
+)  # fmt: skip
+def test_the_fact_comes_first(cause: str, facts: dict[str, Any], headline: str) -> None:
+    assert said(cause, facts) == headline
+
+
+def test_in_doubt_it_says_what_was_seen_and_what_it_may_be() -> None:
+    doubtful = said("disk-full", {"exception_text": "OSError: [Errno 5]", "where": WHERE}, 0.3)
+    assert doubtful.startswith("OSError: [Errno 5] in tr.py:7 collate() (rank 1); it may be this:")
+    residual = said("python-exception", {"exception_text": "KeyError: 'a'"}, 0.3)
+    assert residual == "KeyError: 'a'."
+
+
+def test_a_busy_run_did_not_hang() -> None:
+    busy = said("user-interrupt", {"hang": {"seconds": 48.0, "kind": "busy"}})
+    assert "hung" not in busy
+
+
+def test_a_long_message_is_cut() -> None:
+    assert len(said("python-exception", {"exception_text": "ValueError: " + "x" * 9000})) < 200
+
+
+def test_who_was_killed_is_said_without_when() -> None:
+    died = Observation(
+        "death",
+        "A DataLoader worker (pid 4711, python) was killed by SIGKILL, 3 s after the start.",
+        "exit:4711",
+        {"is_main": False, "is_tidying": False},
+    )
+    headline = said("worker-crashed", {}, observations=(died,))
+    assert headline == "A DataLoader worker (pid 4711, python) was killed by SIGKILL."
+
+
+def remedies(cause: str, facts: dict[str, Any]) -> list[str]:
+    return [remedy.id for remedy in fitted(CATALOGUE[cause], facts, {}).remedies]
+
+
+def test_remedies_are_those_of_what_the_run_used() -> None:
+    assert "fewer-workers" not in remedies("host-oom", {"uses": ["python"]})
+    assert "fewer-workers" in remedies("host-oom", {"uses": ["torch"], "loader_workers": 4})
+    assert "fewer-workers" in remedies("host-oom", {})  # of a log nobody knows
+
+
+def test_a_remedy_names_the_package(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text("ModuleNotFoundError: No module named 'cv2.dnn'\n")
+    (first, *_) = explain_logs([log]).causes[0].remedies
+    assert first.title.endswith("pip install opencv-python-headless")
+
+
+def test_the_place_in_a_log_is_the_programs_own(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text(
+        "Traceback (most recent call last):\n"
+        '  File "/home/me/train.py", line 12, in main\n'
+        "    fit(x)\n"
+        '  File "/home/me/venv/lib/python3.11/site-packages/torch/nn/modules/linear.py", line 5,'
+        " in forward\n"
+        "RuntimeError: mat1 and mat2 shapes cannot be multiplied (8x4 and 5x1)\n"
+    )
+    diagnosis = explain_logs([log])
+    where = {"file": "/home/me/train.py", "line": 12, "function": "main", "code": "fit(x)"}
+    assert diagnosis.facts["where"] == where
+    assert diagnosis.headline.endswith("in train.py:12 main().")
+
+
+def test_of_several_logs_the_place_is_that_of_the_rank_that_failed_first(tmp_path: Path) -> None:
+    echo = 'Traceback (most recent call last):\n  File "t.py", line 3, in echo\nRuntimeError: '
+    echo += "[gloo/transport/tcp/pair.cc:598] Connection closed by peer [::1]:9\n"
+    real = 'Traceback (most recent call last):\n  File "t.py", line 9, in load\nKeyError: 4\n'
+    paths = []
+    for rank, text in enumerate((echo, real, echo)):
+        paths.append(tmp_path / f"rank{rank}.log")
+        paths[-1].write_text(text)
+    facts = explain_logs(paths).facts
+    assert (facts["failed_first"], facts["where"]["line"]) == ("rank 1", 9)

@@ -1,0 +1,58 @@
+"""Exceptions of any process get the answer that the same text in a log would get."""
+
+from __future__ import annotations
+
+from run_builders import box, info, process, recorded
+
+from rerail.diagnosis.from_evidence import diagnose
+from rerail.evidence.run.collect import collect_recorded
+from rerail.evidence.run.exceptions import as_python_prints_it
+from rerail.records import Outcome, PythonFrame
+
+FRAMES = [
+    PythonFrame("/venv/lib/python3.11/site-packages/numpy/lib/npyio.py", 4, "load"),
+    PythonFrame("/home/me/data.py", 9, "__getitem__"),
+    PythonFrame("/home/me/train.py", 3, "<module>"),
+]
+BAD_ZIP = {"exception_type": "zipfile.BadZipFile", "exception_text": "File is not a zip file"}
+ENDED = Outcome("exit", "the command ended with exit code 1", exit_code=1, process="main")
+
+
+def test_a_rank_whose_output_went_elsewhere_is_read_like_a_log() -> None:
+    ranks = [process(101, "rank", rank=0, exit_code=1), process(102, "rank", rank=1, exit_code=1)]
+    echo = {"exception_type": "RuntimeError", "exception_text": "Connection closed by peer"}
+    run = recorded(
+        info=info(ENDED),
+        processes=[process(100, "launcher", exit_code=1), *ranks],
+        boxes=[
+            box(101, rank=0, **echo),
+            box(102, rank=1, exception_frames=FRAMES, **BAD_ZIP),
+        ],
+    )
+    diagnosis = diagnose(collect_recorded(run))
+    assert diagnosis.causes[0].id == "data-corrupt"
+    where = diagnosis.facts["where"]
+    assert (where["file"], where["line"], where["process"]) == ("/home/me/data.py", 9, "rank 1")
+    assert diagnosis.headline.startswith("zipfile.BadZipFile: File is not a zip file in data.py:9")
+
+
+def test_an_exception_of_a_thread_does_not_say_where_the_run_failed() -> None:
+    told = {"exception_text": "in Thread-1: no", "exception_thread": "Thread-1"}
+    run = recorded(
+        info=info(ENDED),
+        processes=[process(exit_code=1)],
+        boxes=[box(exception_type="ValueError", exception_frames=FRAMES, **told)],
+    )
+    evidence = collect_recorded(run)
+    assert "where" not in evidence.facts
+    (seen,) = [o for o in evidence.observations if o.kind == "exception"]
+    assert seen.data["thread"] == "Thread-1"
+
+
+def test_a_box_is_written_down_as_python_prints_it() -> None:
+    text = as_python_prints_it(box(exception_frames=FRAMES, **BAD_ZIP))
+    first, *frames, last = text.split("\n")
+    assert first == "Traceback (most recent call last):"
+    assert frames[0] == '  File "/home/me/train.py", line 3, in <module>'
+    assert last == "zipfile.BadZipFile: File is not a zip file"
+    assert as_python_prints_it(box(exception_type="KeyError")) == "KeyError"
