@@ -106,3 +106,7 @@ def place_in_words(where: Mapping[str, Any], shown: Callable[[str], str] = file_
     function = str(where.get("function") or "")
     called = f" {function}()" if function and not function.startswith("<module") else ""
     return f"{shown(str(where['file']))}{line}{called}"
+
+
+def cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"

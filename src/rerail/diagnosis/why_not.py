@@ -16,11 +16,10 @@ from rerail.catalogue import Catalogue, Cause, Sign, Signature, load_catalogue, 
 from rerail.diagnosis.rank import rank
 from rerail.diagnosis.result import Diagnosis
 from rerail.diagnosis.weigh import ENOUGH, Case, weigh
-from rerail.diagnosis.words import cut
 from rerail.errors import UsageError
 from rerail.platform.patterns import linear
 from rerail.records import Evidence
-from rerail.wording import listed
+from rerail.wording import cut, listed
 
 # The second table of docs/evidence.md: what a log alone can show.
 SEEN_IN_TEXT = {

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rerail.wording import (
     bytes_in_words,
+    cut,
     file_name,
     listed,
     place_in_words,
@@ -84,10 +85,6 @@ def _exception(facts: dict[str, Any]) -> str:
     text = str(facts.get("exception_text") or "").strip()
     first = " ".join(text.partition("\n")[0].split())
     return cut(first, MOST_MESSAGE).rstrip(".")
-
-
-def cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 
 def _crash(diagnosis: Diagnosis, words: dict[str, str]) -> str:

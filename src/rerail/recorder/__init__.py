@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rerail.recorder.run.record import record
     from rerail.recorder.run.recording import Recording, RunOptions
     from rerail.recorder.stalls.judgement import FIRST_PHASE_SECONDS
+    from rerail.recorder.stalls.now import look_now
     from rerail.recorder.stalls.places import Place, find_places, most_workers, who_is_who
     from rerail.recorder.vitals import libraries
 
@@ -29,6 +30,7 @@ __all__ = [
     "find_places",
     "find_program",
     "libraries",
+    "look_now",
     "most_workers",
     "record",
     "record_apart",
@@ -47,6 +49,7 @@ __getattr__ = door(
         "find_places": "stalls.places",
         "find_program": "run.launch",
         "libraries": "vitals.libraries",
+        "look_now": "stalls.now",
         "most_workers": "stalls.places",
         "record": "run.record",
         "record_apart": "apart",

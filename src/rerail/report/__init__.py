@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 from rerail.lazy import door
 
 if TYPE_CHECKING:
-    from rerail.report import cause_page, html, live, live_screen, markdown, run_list, terminal
+    from rerail.report import (
+        cause_page,
+        html,
+        live,
+        live_screen,
+        markdown,
+        run_list,
+        stacks_now,
+        terminal,
+    )
     from rerail.report.build import build_report
     from rerail.report.package import pack
     from rerail.report.stall_stacks import stall_stack_lines
@@ -28,6 +37,7 @@ __all__ = [
     "markdown",
     "pack",
     "run_list",
+    "stacks_now",
     "stall_stack_lines",
     "terminal",
     "write_file",
@@ -46,6 +56,7 @@ __getattr__ = door(
         "markdown": "markdown",
         "pack": "package",
         "run_list": "run_list",
+        "stacks_now": "stacks_now",
         "stall_stack_lines": "stall_stacks",
         "terminal": "terminal",
         "write_file": "writing",

@@ -26,13 +26,13 @@ def stall_stack_lines(run: RecordedRun) -> list[str]:
     lines = [f"{what} (after {silent} without a step and without output)"]
     seen = read_stalls(run)
     for observation in seen[:MOST_PROCESSES]:
-        lines += _process_lines(observation, stall)
+        lines += process_lines(observation, stall)
     if len(seen) > MOST_PROCESSES:
         lines.append(f"  and {len(seen) - MOST_PROCESSES} more processes")
     return ["".join(c if c.isprintable() else "?" for c in line) for line in lines]
 
 
-def _process_lines(observation: Observation, stall: Stall) -> list[str]:
+def process_lines(observation: Observation, stall: Stall) -> list[str]:
     data = observation.data
     key = next((k for k in stall.stacks if k.startswith(f"{data['pid']}-")), None)
     threads = stall.stacks[key] if key else []

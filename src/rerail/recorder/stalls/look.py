@@ -67,7 +67,7 @@ def look_closer(
         found = looks[-1]
     boxes = {f"{box.pid}-{box.start_ticks}": box for box in RunFolder(writer.path).boxes()}
     places = find_places(found, who_is_who(records, boxes), most_workers(boxes.values()))
-    holders = _holders(places, found)
+    holders = find_holders(places, found)
     stall = Stall(
         t,
         round(stalled.silent_seconds, 3),
@@ -91,7 +91,7 @@ def look_closer(
     )
 
 
-def _holders(
+def find_holders(
     places: Sequence[Place], found: Mapping[str, Sequence[ThreadStack]]
 ) -> dict[str, LockHolder]:
     holders: dict[str, LockHolder] = {}
