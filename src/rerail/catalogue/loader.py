@@ -29,14 +29,18 @@ COMPILED = Path(__file__).parent / NAME
 @functools.cache
 def load_catalogue() -> Catalogue:
     """Every cause, in the order of the families and then by id."""
-    files = [*cause_files(), *symptom_files(), WHAT_WHERE]
-    wanted = digest(files)
+    wanted = digest(catalogue_files())
     tables = read_compiled(COMPILED, wanted)
     if tables is None:
-        tables = [*map(read_table, cause_files()), *map(read_symptom, symptom_files())]
-        tables.append(_parsed(WHAT_WHERE.read_text(encoding="utf-8")))
+        tables = read_tables()
         keep_compiled(COMPILED, document_of(tables, wanted))
     return _catalogue(tables)
+
+
+def read_tables() -> list[dict[str, Any]]:
+    """The causes, the symptoms, and the table that joins them; checked."""
+    tables = [*map(read_table, cause_files()), *map(read_symptom, symptom_files())]
+    return [*tables, _parsed(WHAT_WHERE.read_text(encoding="utf-8"))]
 
 
 def _catalogue(tables: Sequence[dict[str, Any]]) -> Catalogue:
@@ -53,6 +57,11 @@ def _catalogue(tables: Sequence[dict[str, Any]]) -> Catalogue:
 
 def cause_files() -> list[Path]:
     return sorted(CAUSES.glob("*/*.toml"))
+
+
+def catalogue_files() -> list[Path]:
+    """Everything that an answer may depend on."""
+    return [*cause_files(), *symptom_files(), WHAT_WHERE]
 
 
 def symptom_files() -> list[Path]:
@@ -117,8 +126,7 @@ def _with_literals(table: dict[str, Any]) -> dict[str, Any]:
 
 def compile_unchecked() -> str:
     """The text of compiled.json, for a build: RE2, which checks the patterns, is not there."""
-    files = [*cause_files(), *symptom_files(), WHAT_WHERE]
     tables = [_with_literals(_parsed(path.read_text(encoding="utf-8"))) for path in cause_files()]
     tables += [read_symptom(path) for path in symptom_files()]
     tables.append(_parsed(WHAT_WHERE.read_text(encoding="utf-8")))
-    return document_of(tables, digest(files))
+    return document_of(tables, digest(catalogue_files()))
