@@ -55,3 +55,70 @@ def test_lightning(run: Runner) -> None:
 
     assert (box.optimizer_steps, box.epoch, box.phase) == (20, 1, "validate")
     assert box.notes == ["Lightning's hooks are on"]
+
+
+DATA = """
+import numpy
+numbers = numpy.random.default_rng(0)
+x = numbers.normal(size=(200, 4))
+y = x[:, 0] * 2
+"""
+LIGHTGBM = (
+    DATA
+    + """
+import lightgbm
+data = lightgbm.Dataset(x, y)
+settings = {"objective": "regression", "verbosity": -1, "num_threads": 1}
+lightgbm.train(settings, data, num_boost_round=12, valid_sets=[data])
+"""
+)
+XGBOOST = (
+    DATA
+    + """
+import xgboost
+data = xgboost.DMatrix(x, y)
+xgboost.train({"nthread": 1}, data, 12, evals=[(data, "train")], verbose_eval=False)
+"""
+)
+KERAS = (
+    DATA
+    + """
+import keras
+model = keras.Sequential([keras.layers.Dense(1)])
+model.compile(optimizer="sgd", loss="mse")
+model.fit(x, y, epochs=3, batch_size=50, verbose=0)
+"""
+)
+SKLEARN = (
+    DATA
+    + """
+import warnings
+warnings.simplefilter("ignore")
+from sklearn.linear_model import SGDRegressor
+from sklearn.neural_network import MLPRegressor
+MLPRegressor(hidden_layer_sizes=(4,), max_iter=7).fit(x, y)
+model = SGDRegressor()
+for _ in range(5):
+    model.partial_fit(x, y)
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("package", "program", "steps", "epoch"),
+    [
+        ("lightgbm", LIGHTGBM, 12, None),
+        ("xgboost", XGBOOST, 12, None),
+        ("keras", KERAS, 12, 2),
+        ("sklearn", SKLEARN, 12, 7),
+    ],
+)
+def test_trainers_with_optimizers_of_their_own(
+    run: Runner, package: str, program: str, steps: int, epoch: int | None
+) -> None:
+    pytest.importorskip(package)
+    box = run(["-c", program]).box
+
+    assert (box.optimizer_steps, box.epoch, box.phase) == (steps, epoch, "train")
+    assert box.loss is not None and 0 < box.loss < 100
+    assert [point.step for point in box.history][-1] == steps

@@ -30,6 +30,11 @@ HOOKS = {
     "lightning.pytorch.trainer.call": ("rerail_hooks_progress", "on_lightning"),
     "pytorch_lightning.trainer.call": ("rerail_hooks_progress", "on_lightning"),
     "transformers.trainer_callback": ("rerail_hooks_progress", "on_transformers"),
+    "xgboost.core": ("rerail_hooks_trainers", "on_xgboost"),
+    "lightgbm.basic": ("rerail_hooks_trainers", "on_lightgbm"),
+    "keras.src.callbacks.callback_list": ("rerail_hooks_trainers", "on_keras"),
+    "sklearn.linear_model._stochastic_gradient": ("rerail_hooks_trainers", "on_sklearn_sgd"),
+    "sklearn.neural_network._multilayer_perceptron": ("rerail_hooks_trainers", "on_sklearn_mlp"),
 }
 if sys.version_info >= (3, 13):
     HOOKS["traceback"] = ("rerail_hooks_python", "on_traceback")
