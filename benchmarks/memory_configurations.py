@@ -123,6 +123,21 @@ def drawn(seed: str, networks: int, of_each_workload: int) -> list[Configuration
     return found + [_lowlight(draw) for _ in range(of_each_workload)]
 
 
+def beside_workers(seed: str) -> list[Configuration]:
+    """Each architecture with 0 to 4 workers, forked and spawned in turn; lowlight with two."""
+    draw = _Draw(seed)
+    found = []
+    for at, name in enumerate(ARCHITECTURES):
+        drawn_one = _network(name, draw)
+        workers, start_method = (at + 1) % 5, ("fork", "spawn")[at % 2]
+        words = list(drawn_one.command)
+        words[words.index("--workers") + 1] = str(workers)
+        words += ["--start-method", start_method]
+        title = f"{drawn_one.name}, {workers} by {start_method}"
+        found.append(Configuration(title, tuple(words), drawn_one.makes))
+    return [*found, _lowlight(draw)]
+
+
 @dataclass(frozen=True)
 class Question:
     """What if this training had another value of one argument?"""
@@ -156,6 +171,7 @@ def questions(seed: str, networks: int, of_each_workload: int) -> list[Question]
 
 DEVELOPMENT = drawn("development", 18, 2)
 HELD_OUT = drawn("held out", 18, 3)
+BESIDE_WORKERS = beside_workers("beside workers")
 QUESTIONS = questions("what if", 6, 1)
 
 

@@ -1,6 +1,6 @@
 """How well does a dry run of a few steps predict the peak memory of the whole run?
 
-    .venv/bin/python -m benchmarks.memory_plan [--development] [--only TEXT] [--out FILE.jsonl]
+    .venv/bin/python -m benchmarks.memory_plan [--development | --workers] [--only TEXT] [--out FILE]
     .venv/bin/python -m benchmarks.memory_plan --what-if
     .venv/bin/python -m benchmarks.memory_plan --score FILE.jsonl
 
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.memory_configurations import (
+    BESIDE_WORKERS,
     DEVELOPMENT,
     HELD_OUT,
     QUESTIONS,
@@ -133,6 +134,7 @@ def score(rows: Iterable[dict[str, Any]]) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--development", action="store_true", help="the list for fitting instead")
+    parser.add_argument("--workers", action="store_true", help="0 to 4, by fork and by spawn")
     parser.add_argument("--what-if", action="store_true", help="questions for another value")
     parser.add_argument("--only", default="", help="configurations whose name contains this")
     parser.add_argument("--data", type=Path, help="use and keep the data in this folder")
@@ -142,8 +144,11 @@ def main() -> int:
     args = parser.parse_args()
     if args.score:
         return score(json.loads(line) for line in args.score.read_text().splitlines())
-    which = "development" if args.development else "held-out"
-    configurations = DEVELOPMENT if args.development else HELD_OUT
+    which, configurations = "held-out", HELD_OUT
+    if args.development:
+        which, configurations = "development", DEVELOPMENT
+    elif args.workers:
+        which, configurations = "workers", BESIDE_WORKERS
     asked = [q for q in QUESTIONS if args.only in q.asked.name] if args.what_if else []
     chosen = [] if args.what_if else [c for c in configurations if args.only in c.name]
     if args.list:
