@@ -54,7 +54,7 @@ def measured(configuration: Configuration, data: Path) -> dict[str, Any]:
     """The whole run, from outside."""
     shutil.rmtree(data / "run", ignore_errors=True)  # the workloads go on with nothing old
     truth = true_peak(filled_in(configuration.command, data), data)
-    return {"true": truth.once_bytes, "true_added": truth.added_bytes, "parts": truth.parts}
+    return {"true": truth.once_bytes, "parts": truth.parts}
 
 
 def run_one(which: str, configuration: Configuration, data: Path) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def score(rows: Iterable[dict[str, Any]]) -> int:
         else:
             found = predict(read_rehearsal(row["rehearsal"]))
             peak = found.peak_bytes
-            beside = f"(added up {found.peak_rss_bytes / row['true_added'] - 1:+.1%})"
+            beside = f"(± {found.high_bytes / peak - 1:.0%})"
         error = peak / row["true"] - 1
         errors.setdefault(row["list"], []).append(error)
         print(

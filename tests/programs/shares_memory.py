@@ -1,9 +1,9 @@
 """A parent and workers whose memory is known: shares_memory.py HOW WORKERS [FILE].
 
 fork: the parent's 300 MiB are shared. fork-and-write: each worker writes over 100 MiB of them.
-spawn: 100 MiB in each process. shm: 100 MiB of shared memory in all. mapped: all map FILE. read: all
-read FILE and keep nothing. Says the pids of the workers when all is in place, then waits until its
-input ends.
+spawn: 100 MiB in each process. shm: 100 MiB of shared memory in all. mapped: all map FILE. read:
+all read FILE and keep nothing. Says the pids of the workers when all is in place, then waits until
+its input ends.
 """
 
 import mmap
