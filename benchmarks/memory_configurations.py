@@ -1,7 +1,7 @@
 """The trainings on which memory predictions are measured: drawn at random, from a seed each.
 
 `DEVELOPMENT` may be looked at while the model is made; `HELD_OUT` is drawn and run when the model
-stands, and never before; the rules of `--what-if` were mended on `QUESTIONS`. Nine small public
+stands, and never before; so with the two lists of `beside_workers`; the rules of `--what-if` were mended on `QUESTIONS`. Nine small public
 architectures in turn, the rest drawn: width, depth, batch size, picture side or sequence length,
 optimizer, workers, data mapped or loaded, length of an epoch; then the two reference workloads.
 """
@@ -171,7 +171,8 @@ def questions(seed: str, networks: int, of_each_workload: int) -> list[Question]
 
 DEVELOPMENT = drawn("development", 18, 2)
 HELD_OUT = drawn("held out", 18, 3)
-BESIDE_WORKERS = beside_workers("beside workers")
+BESIDE_WORKERS_DEVELOPMENT = beside_workers("beside workers")
+BESIDE_WORKERS = beside_workers("beside workers, held out")
 QUESTIONS = questions("what if", 6, 1)
 
 

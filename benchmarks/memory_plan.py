@@ -1,6 +1,6 @@
 """How well does a dry run of a few steps predict the peak memory of the whole run?
 
-    .venv/bin/python -m benchmarks.memory_plan [--development|--workers] [--only TEXT] [--out FILE]
+    .venv/bin/python -m benchmarks.memory_plan [--development] [--workers] [--only TEXT] [--out FILE]
     .venv/bin/python -m benchmarks.memory_plan --what-if
     .venv/bin/python -m benchmarks.memory_plan --score FILE.jsonl
 
@@ -26,6 +26,7 @@ from typing import Any
 
 from benchmarks.memory_configurations import (
     BESIDE_WORKERS,
+    BESIDE_WORKERS_DEVELOPMENT,
     DEVELOPMENT,
     HELD_OUT,
     QUESTIONS,
@@ -144,11 +145,10 @@ def main() -> int:
     args = parser.parse_args()
     if args.score:
         return score(json.loads(line) for line in args.score.read_text().splitlines())
-    which, configurations = "held-out", HELD_OUT
-    if args.development:
-        which, configurations = "development", DEVELOPMENT
-    elif args.workers:
-        which, configurations = "workers", BESIDE_WORKERS
+    lists = (HELD_OUT, DEVELOPMENT)
+    if args.workers:
+        lists = (BESIDE_WORKERS, BESIDE_WORKERS_DEVELOPMENT)
+    which, configurations = ("held-out", "development")[args.development], lists[args.development]
     asked = [q for q in QUESTIONS if args.only in q.asked.name] if args.what_if else []
     chosen = [] if args.what_if else [c for c in configurations if args.only in c.name]
     if args.list:

@@ -21,7 +21,6 @@ from rerail.records import BlackBox
 # goes with the square root of what the steps have added. The end of an epoch stirs a heap up once
 # more: a smaller batch, a validation, a checkpoint.
 _FRAGMENTATION, _FRAGMENTATION_AFTER_AN_EPOCH = 2.0, 0.5  # times the square root of MiB
-_TWICE = 2  # in a parent, and in what its workers keep of it
 _SETTLED_STEPS = 15  # the most of fewer steps is less than it will be
 _MOST_FRAGMENTATION_SHARE = 0.4
 _UNSETTLED_STEPS = 2  # the first has no optimizer state, the second is the first with everything
@@ -65,7 +64,8 @@ def predict(rehearsal: Rehearsal) -> Prediction:
         is_stirred = _has_seen_an_epoch(report) or report.first_workers_bytes is not None
         fragmented = fragmentation_bytes(_added_by_steps(report), report.steps, is_stirred)
         if report.workers_begun_step:
-            fragmented += _TWICE * heap_swing_bytes(report)
+            # The highest step has the swing of the parent in it already.
+            fragmented += max(0, heap_swing_bytes(report) - above)
         once += fragmented
         spread += fragmented
     for worker in workers_of(rehearsal) if _has_forked_workers(rehearsal) else ():
