@@ -1,6 +1,6 @@
 """How well does a dry run of a few steps predict the peak memory of the whole run?
 
-    .venv/bin/python -m benchmarks.memory_plan [--development] [--workers] [--only TEXT] [--out FILE]
+    .venv/bin/python -m benchmarks.memory_plan [--development] [--workers] [--only X] [--out FILE]
     .venv/bin/python -m benchmarks.memory_plan --what-if
     .venv/bin/python -m benchmarks.memory_plan --score FILE.jsonl
 
