@@ -1,8 +1,8 @@
 """The trainings on which memory predictions are measured: drawn at random, from a seed each.
 
 `DEVELOPMENT` may be looked at while the model is made; `HELD_OUT` is drawn and run when the model
-stands, and never before; so with the two lists of `beside_workers`, which have 0 to 4 loader workers
-by fork and by spawn. The rules of `--what-if` were mended on `QUESTIONS`. Nine small public
+stands, and never before; so with the two lists of `beside_workers`, which have 0 to 4 workers by
+fork and by spawn. The rules of `--what-if` were mended on `QUESTIONS`. Nine small public
 architectures in turn, the rest drawn: width, depth, batch size, picture side or sequence length,
 optimizer, workers, data mapped or loaded, length of an epoch; then the two reference workloads.
 """

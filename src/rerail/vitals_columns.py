@@ -161,7 +161,9 @@ class ProcessVitals:
 
         In recordings without the columns of smaps_rollup: resident sizes, shared pages in each.
         """
-        return self.anon_bytes + self.file_bytes + self.shared_bytes
+        counted = self.rss_anon_bytes + self.rss_file_bytes + self.rss_shared_bytes
+        elsewhere = self.anon_elsewhere_bytes + self.file_elsewhere_bytes
+        return counted - elsewhere - self.shared_elsewhere_bytes
 
 
 PROCESS_COLUMNS: tuple[Column, ...] = tuple(

@@ -3,7 +3,8 @@
 In: who is in the tree, their resident sizes, the time. Out: a `Share` for each process. The
 kernel's proportional sizes (smaps_rollup) say it exactly, and cost 20 ms of CPU for every GB, so
 they are read in rounds over the whole tree: a round when processes have come or gone, when memory
-is higher than in any round before, and every few seconds, all of it within MOST_CPU_SHARE.
+is higher than in any round before, and every few seconds (more seldom where a round brings no
+news), all of it within MOST_CPU_SHARE.
 Between rounds, and where the kernel does not tell, private memory counts in full and shared memory
 once: what a fork has from its parent counts in the parent, pages of files and /dev/shm by the share
 of the last round, and before it in the process that has most of them. Promises: what is not known
@@ -22,8 +23,9 @@ from typing import NamedTuple
 
 from rerail.platform.procfs import SharedOut, fork_source, read_shared_out
 
-MOST_CPU_SHARE = 0.0015
-ROUND_SECONDS = 5.0
+MOST_CPU_SHARE = 0.001
+ROUND_SECONDS, QUIET_ROUND_SECONDS = 5.0, 60.0
+LOOK_SECONDS = 0.25
 SETTLED_SECONDS = 0.3  # since the last process came or went: forks come in handfuls
 HIGHER = 1.03  # times the memory of the highest round
 # Credit is in seconds of CPU: a short run has one round of about 2 GB, a long wait saves up two.
@@ -31,7 +33,7 @@ FIRST_CREDIT_SECONDS, MOST_CREDIT_SECONDS = 0.04, 0.08
 # One read stops the sampler for as long as it takes. What is larger stays an estimate.
 MOST_READ_SECONDS = 0.25
 _FIRST_COST_SECONDS_PER_BYTE = 0.02 / (1 << 30)
-_LEAST_NEWS = 0.05
+_LEAST_NEWS = 0.02
 
 
 class Share:
@@ -63,8 +65,8 @@ class Shares:
         self._shares: dict[int, Share] = {}
         self._round: dict[int, SharedOut | None] | None = None  # under way
         self._credit_seconds = FIRST_CREDIT_SECONDS
-        self._credited_t: float | None = None
-        self._changed_t = self._round_t = float("-inf")
+        self._looked_t = self._changed_t = self._round_t = float("-inf")
+        self._pause_seconds = ROUND_SECONDS
         self._highest_bytes = 0  # in a round
         self._cost_per_byte = _FIRST_COST_SECONDS_PER_BYTE
         self._is_refused = False
@@ -72,7 +74,7 @@ class Shares:
 
     def begin(self, t: float, pid: int, resident: Mapping[int, Resident]) -> Share:
         """A process was seen for the first time; `resident` has it and those before it."""
-        self._changed_t = t
+        self._changed_t, self._has_news = t, True
         if not self._shares:
             share = Share(0, 1.0, 1.0)
             share.is_proportional = True
@@ -105,10 +107,12 @@ class Shares:
 
     def update(self, t: float, resident: Mapping[int, Resident]) -> bool:
         """Go on with a round, or begin one if it is time; True if shares have changed."""
-        if self._credited_t is not None:
-            self._credit_seconds += MOST_CPU_SHARE * (t - self._credited_t)
+        if not self._has_news and self._round is None and t < self._looked_t + LOOK_SECONDS:
+            return False
+        if self._looked_t > float("-inf"):
+            self._credit_seconds += MOST_CPU_SHARE * (t - self._looked_t)
             self._credit_seconds = min(self._credit_seconds, MOST_CREDIT_SECONDS)
-        self._credited_t = t
+        self._looked_t = t
         has_changed = self._estimate(resident) or self._has_news
         self._has_news = False
         if self._round is None:
@@ -145,12 +149,11 @@ class Shares:
             return False
         if t - self._changed_t < SETTLED_SECONDS:
             return False
-        sizes = [sum(each) for each in resident.values()]
-        if max(sizes) * self._cost_per_byte > MOST_READ_SECONDS:
+        is_due = self._round_t < self._changed_t or t - self._round_t >= self._pause_seconds
+        if not is_due and self._counted(resident) <= HIGHER * self._highest_bytes:
             return False
-        if self._round_t < self._changed_t or t - self._round_t >= ROUND_SECONDS:
-            return True
-        return self._counted(resident) > HIGHER * self._highest_bytes
+        largest = max(sum(each) for each in resident.values())
+        return largest * self._cost_per_byte <= MOST_READ_SECONDS
 
     def _counted(self, resident: Mapping[int, Resident]) -> int:
         """Anonymous memory of the tree, by the shares of now."""
@@ -179,10 +182,17 @@ class Shares:
         if any(pid not in self._round for pid in resident):
             return False
         found = {pid: one for pid, one in self._round.items() if one and pid in self._shares}
+        is_first = self._round_t < self._changed_t
         self._round, self._round_t = None, t
         self._is_refused = not found
+        before = self._counted(resident)
         self._take(found)
-        self._highest_bytes = max(self._highest_bytes, self._counted(resident))
+        now = self._counted(resident)
+        has_news = is_first or abs(now - before) > _LEAST_NEWS * before
+        self._pause_seconds = (
+            ROUND_SECONDS if has_news else min(2 * self._pause_seconds, QUIET_ROUND_SECONDS)
+        )
+        self._highest_bytes = max(self._highest_bytes, now)
         return True
 
     def _take(self, found: Mapping[int, SharedOut]) -> None:
