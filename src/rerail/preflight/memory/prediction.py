@@ -60,8 +60,9 @@ def predict(rehearsal: Rehearsal) -> Prediction:
         above = max(0, report.peak() - rest.rss_bytes)
         once += above
         # Workers that were begun early left a fuller heap than those after a validation will,
-        # which makes up for the stirring that was not seen.
+        # which makes up for the stirring that was not seen. With one epoch there is none to come.
         is_stirred = _has_seen_an_epoch(report) or report.first_workers_bytes is not None
+        is_stirred = is_stirred or not report.loop_comes_again
         fragmented = fragmentation_bytes(_added_by_steps(report), report.steps, is_stirred)
         if report.workers_begun_step:
             # The highest step has the swing of the parent in it already.

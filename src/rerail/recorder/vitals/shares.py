@@ -184,7 +184,7 @@ class Shares:
         found = {pid: one for pid, one in self._round.items() if one and pid in self._shares}
         is_first = self._round_t < self._changed_t
         self._round, self._round_t = None, t
-        self._is_refused = not found
+        self._is_refused = not found and bool(self._shares)
         before = self._counted(resident)
         self._take(found)
         now = self._counted(resident)
