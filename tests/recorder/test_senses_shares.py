@@ -13,13 +13,17 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from run_driver import rerail_run, wait_until
 
+from rerail.diagnosis import explain_run
+from rerail.evidence import memory_at_peak, read_material
 from rerail.platform.proc_files import read_start_ticks
 from rerail.platform.procfs import SharedOut, fork_source, read_shared_out
 from rerail.recorder.vitals import shares
 from rerail.recorder.vitals.sampler import Sampler
 from rerail.recorder.vitals.shares import Resident, Shares
 from rerail.records import VitalsRow
+from rerail.store import Store
 
 PROGRAM = Path(__file__).parent.parent / "programs" / "shares_memory.py"
 MIB = 1 << 20
@@ -148,6 +152,33 @@ def test_what_ended_workers_had_in_common_counts_in_their_parent(tmp_path: Path)
         sampler.close()
     assert 250 * MIB < fewer.tree.rss_bytes < 400 * MIB
     assert 300 * MIB < alone.tree.rss_bytes < 400 * MIB
+
+
+@linux
+def test_a_recorded_run_with_forked_workers_has_its_memory_once(tmp_path: Path) -> None:
+    """In the facts, and in the report's table, where the main process is and the parts add up."""
+    home = tmp_path / "home"
+    command = rerail_run(home, sys.executable, str(PROGRAM), "fork", "3")
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdin is not None
+        process.stdout.readline()
+        folder = Store(home).resolve("last")
+        wait_until(
+            lambda: any(row.tree.proportional == 4 for row in folder.recent_vitals()),
+            "a row with all four",
+        )
+        process.stdin.close()
+    assert process.returncode == 0
+    run = read_material(folder)
+    facts = explain_run(folder).to_json()["facts"]
+    assert 300 * MIB < facts["peak_rss_bytes"] < 450 * MIB
+    assert facts["memory_notion"] in ("proportional", "private, shared counted once")
+    peak = memory_at_peak(run)
+    assert peak is not None
+    roles = [run.by_key[key].role for key in peak.processes]
+    assert "main" in roles
+    parts = sum(vitals.rss_bytes for vitals in peak.processes.values())
+    assert parts == pytest.approx(peak.row.tree.rss_bytes, rel=0.02)
 
 
 @linux
