@@ -1,7 +1,8 @@
 """The trainings on which memory predictions are measured: drawn at random, from a seed each.
 
 `DEVELOPMENT` may be looked at while the model is made; `HELD_OUT` is drawn and run when the model
-stands, and never before; the rules of `--what-if` were mended on `QUESTIONS`. Nine small public
+stands, and never before; so with the two lists of `beside_workers`, which have 0 to 4 workers by
+fork and by spawn. The rules of `--what-if` were mended on `QUESTIONS`. Nine small public
 architectures in turn, the rest drawn: width, depth, batch size, picture side or sequence length,
 optimizer, workers, data mapped or loaded, length of an epoch; then the two reference workloads.
 """
@@ -123,6 +124,21 @@ def drawn(seed: str, networks: int, of_each_workload: int) -> list[Configuration
     return found + [_lowlight(draw) for _ in range(of_each_workload)]
 
 
+def beside_workers(seed: str) -> list[Configuration]:
+    """Each architecture with 0 to 4 workers, forked and spawned in turn; lowlight with two."""
+    draw = _Draw(seed)
+    found = []
+    for at, name in enumerate(ARCHITECTURES):
+        drawn_one = _network(name, draw)
+        workers, start_method = (at + 1) % 5, ("fork", "spawn")[at % 2]
+        words = list(drawn_one.command)
+        words[words.index("--workers") + 1] = str(workers)
+        words += ["--start-method", start_method]
+        title = f"{drawn_one.name}, {workers} by {start_method}"
+        found.append(Configuration(title, tuple(words), drawn_one.makes))
+    return [*found, _lowlight(draw)]
+
+
 @dataclass(frozen=True)
 class Question:
     """What if this training had another value of one argument?"""
@@ -156,6 +172,8 @@ def questions(seed: str, networks: int, of_each_workload: int) -> list[Question]
 
 DEVELOPMENT = drawn("development", 18, 2)
 HELD_OUT = drawn("held out", 18, 3)
+BESIDE_WORKERS_DEVELOPMENT = beside_workers("beside workers")
+BESIDE_WORKERS = beside_workers("beside workers, held out")
 QUESTIONS = questions("what if", 6, 1)
 
 

@@ -1,6 +1,6 @@
 """How well does a dry run of a few steps predict the peak memory of the whole run?
 
-    .venv/bin/python -m benchmarks.memory_plan [--development] [--only TEXT] [--out FILE.jsonl]
+    .venv/bin/python -m benchmarks.memory_plan [--development] [--workers] [--only X] [--out FILE]
     .venv/bin/python -m benchmarks.memory_plan --what-if
     .venv/bin/python -m benchmarks.memory_plan --score FILE.jsonl
 
@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.memory_configurations import (
+    BESIDE_WORKERS,
+    BESIDE_WORKERS_DEVELOPMENT,
     DEVELOPMENT,
     HELD_OUT,
     QUESTIONS,
@@ -53,7 +55,7 @@ def measured(configuration: Configuration, data: Path) -> dict[str, Any]:
     """The whole run, from outside."""
     shutil.rmtree(data / "run", ignore_errors=True)  # the workloads go on with nothing old
     truth = true_peak(filled_in(configuration.command, data), data)
-    return {"true": truth.once_bytes, "true_added": truth.added_bytes, "parts": truth.parts}
+    return {"true": truth.once_bytes, "parts": truth.parts}
 
 
 def run_one(which: str, configuration: Configuration, data: Path) -> dict[str, Any]:
@@ -108,7 +110,7 @@ def score(rows: Iterable[dict[str, Any]]) -> int:
         else:
             found = predict(read_rehearsal(row["rehearsal"]))
             peak = found.peak_bytes
-            beside = f"(added up {found.peak_rss_bytes / row['true_added'] - 1:+.1%})"
+            beside = f"(± {found.high_bytes / peak - 1:.0%})"
         error = peak / row["true"] - 1
         errors.setdefault(row["list"], []).append(error)
         print(
@@ -133,6 +135,7 @@ def score(rows: Iterable[dict[str, Any]]) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--development", action="store_true", help="the list for fitting instead")
+    parser.add_argument("--workers", action="store_true", help="0 to 4, by fork and by spawn")
     parser.add_argument("--what-if", action="store_true", help="questions for another value")
     parser.add_argument("--only", default="", help="configurations whose name contains this")
     parser.add_argument("--data", type=Path, help="use and keep the data in this folder")
@@ -142,8 +145,10 @@ def main() -> int:
     args = parser.parse_args()
     if args.score:
         return score(json.loads(line) for line in args.score.read_text().splitlines())
-    which = "development" if args.development else "held-out"
-    configurations = DEVELOPMENT if args.development else HELD_OUT
+    lists = (HELD_OUT, DEVELOPMENT)
+    if args.workers:
+        lists = (BESIDE_WORKERS, BESIDE_WORKERS_DEVELOPMENT)
+    which, configurations = ("held-out", "development")[args.development], lists[args.development]
     asked = [q for q in QUESTIONS if args.only in q.asked.name] if args.what_if else []
     chosen = [] if args.what_if else [c for c in configurations if args.only in c.name]
     if args.list:

@@ -29,13 +29,12 @@ _READ_SECONDS = 0.08
 @dataclass(frozen=True)
 class Truth:
     once_bytes: int  # each page counted once
-    added_bytes: int  # resident sizes added up
     parts: dict[str, int]  # of once_bytes
 
 
 def true_peak(command: Sequence[str], cwd: Path) -> Truth:
     process = subprocess.Popen(command, cwd=cwd, stdout=subprocess.DEVNULL)
-    best, added = Truth(0, 0, {}), 0
+    best = Truth(0, {})
     pids: list[int] = []
     mappings: dict[int, list[DataMapping]] = {}
     waiting = 0
@@ -51,15 +50,14 @@ def true_peak(command: Sequence[str], cwd: Path) -> Truth:
         if found and found[0].pid == process.pid:
             gap = max(0, _high_water(process.pid) - found[0].rss_bytes)
             once, touched = counted_once(found, mappings)
-            added = max(added, sum(p.rss_bytes for p in found) + gap)
             if once + waiting + gap > best.once_bytes:
                 parts = _parts(found, once, touched)
                 parts |= {"waiting": waiting, "between looks": gap}
-                best = Truth(once + waiting + gap, 0, parts)
+                best = Truth(once + waiting + gap, parts)
         time.sleep(_READ_SECONDS)
     if process.returncode != 0:
         raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
-    return Truth(best.once_bytes, added, best.parts)
+    return best
 
 
 def _parts(found: Sequence[ProcessMemory], once: int, touched: int) -> dict[str, int]:

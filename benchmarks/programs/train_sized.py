@@ -43,6 +43,7 @@ def main():
     parser.add_argument("--foreach", action="store_true")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--start-method", choices=["fork", "spawn"], default="fork")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--save", default="")
@@ -54,8 +55,11 @@ def main():
     optimizer = make_optimizer(args.optimizer, net.parameters(), args.foreach or None)
     held = len(data) // 8
     train = Subset(data, range(held, len(data)))
-    loader = DataLoader(train, args.batch_size, shuffle=True, num_workers=args.workers)
-    check = DataLoader(Subset(data, range(held)), args.batch_size, num_workers=args.workers)
+    how = {"num_workers": args.workers}
+    if args.workers:
+        how["multiprocessing_context"] = args.start_method
+    loader = DataLoader(train, args.batch_size, shuffle=True, **how)
+    check = DataLoader(Subset(data, range(held)), args.batch_size, **how)
     for epoch in range(args.epochs):
         net.train()
         total = 0.0

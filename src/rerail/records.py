@@ -231,6 +231,9 @@ class BlackBox:
     notes: list[str] = field(default_factory=list)  # hooks that failed, frameworks seen
 
 
+MemoryNotion = Literal["proportional", "private, shared counted once", "resident, added up"]
+
+
 @dataclass(frozen=True)
 class VitalsRow:
     """The tree and the machine at one moment, or over one thinned bucket.
@@ -247,6 +250,18 @@ class VitalsRow:
     machine: dict[str, float]  # names in vitals_columns.py; absent where the machine has none
     minimum: dict[str, float] = field(default_factory=dict)
     maximum: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def memory_notion(self) -> MemoryNotion:
+        """How `tree.rss_bytes` is counted: shared out by the kernel, estimated between two looks,
+        or (recordings before there were such columns) with shared pages in every process."""
+        tree = self.tree
+        if self.process_count <= 1 or tree.proportional >= self.process_count:
+            return "proportional"
+        elsewhere = tree.anon_elsewhere_bytes + tree.file_elsewhere_bytes
+        if elsewhere + tree.shared_elsewhere_bytes > 0:
+            return "private, shared counted once"
+        return "resident, added up"
 
 
 @dataclass(frozen=True)

@@ -83,8 +83,8 @@ def _field(what: str, unit: Unit, kind: str, source: str, **more: Any) -> Any:
 class ProcessVitals:
     """One process at one moment. Rates are for the reader to compute: these are totals.
 
-    A source is a file of /proc/PID; `statm` is read for every row, the others about once a second.
-    A file without labels holds one number.
+    A source is a file of /proc/PID; `statm` is read for every row, `smaps_rollup` as often as its
+    cost allows, the others about once a second. A file without labels holds one number.
     """
 
     rss_anon_bytes: int = _gauge("anonymous memory in RAM", "bytes", "statm")
@@ -107,11 +107,63 @@ class ProcessVitals:
     involuntary_switches: int = _counter(
         "context switches by force", "count", "status", label="nonvoluntary_ctxt_switches:"
     )
+    # What the three resident sizes have of pages that other processes of the tree have too and
+    # that are counted there: without it a forked worker seems to hold all that its parent holds.
+    anon_elsewhere_bytes: int = _gauge(
+        "of the anonymous memory, counted in other processes",
+        "bytes",
+        "smaps_rollup",
+        keeps_extremes=False,
+    )
+    file_elsewhere_bytes: int = _gauge(
+        "of the pages of files, counted in other processes",
+        "bytes",
+        "smaps_rollup",
+        keeps_extremes=False,
+    )
+    shared_elsewhere_bytes: int = _gauge(
+        "of the shared memory, counted in other processes",
+        "bytes",
+        "smaps_rollup",
+        keeps_extremes=False,
+    )
+    proportional: int = _gauge(
+        "1 where the kernel has shared out its pages, 0 where they are estimated",
+        "count",
+        "smaps_rollup",
+        keeps_extremes=False,
+    )
     # A new column goes here, below the last one.
 
     @property
+    def anon_bytes(self) -> int:
+        """Anonymous memory, each page of the tree once."""
+        return self.rss_anon_bytes - self.anon_elsewhere_bytes
+
+    @property
+    def file_bytes(self) -> int:
+        """Pages of files in RAM, each page of the tree once."""
+        return self.rss_file_bytes - self.file_elsewhere_bytes
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory, each page of the tree once."""
+        return self.rss_shared_bytes - self.shared_elsewhere_bytes
+
+    @property
+    def held_bytes(self) -> int:
+        """What the kernel cannot take back: all but the pages of files, and what is in swap."""
+        return self.anon_bytes + self.shared_bytes + self.swap_bytes
+
+    @property
     def rss_bytes(self) -> int:
-        return self.rss_anon_bytes + self.rss_file_bytes + self.rss_shared_bytes
+        """Memory in RAM, each page of the tree once: the sizes of processes add up to the tree's.
+
+        In recordings without the columns of smaps_rollup: resident sizes, shared pages in each.
+        """
+        counted = self.rss_anon_bytes + self.rss_file_bytes + self.rss_shared_bytes
+        elsewhere = self.anon_elsewhere_bytes + self.file_elsewhere_bytes
+        return counted - elsewhere - self.shared_elsewhere_bytes
 
 
 PROCESS_COLUMNS: tuple[Column, ...] = tuple(

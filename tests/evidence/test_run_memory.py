@@ -5,6 +5,7 @@ from run_builders import MIB, box, info, process, recorded, row, steps
 
 from rerail.evidence.run.memory import (
     limit_uses,
+    memory_at_peak,
     read_memory_growth,
     read_near_memory_limits,
     tree_peak,
@@ -123,6 +124,64 @@ def test_the_peak_includes_the_maxima_of_thinned_rows():
     peak = tree_peak(recorded(vitals=[thinned, row(2.0, p100=ProcessVitals(rss_anon_bytes=50))]))
     assert peak is not None and (peak.rss_bytes, peak.t_seconds) == (99, 1.0)
     assert tree_peak(recorded()) is None
+
+
+def test_growth_is_not_a_share_that_moves_when_workers_end():
+    """A parent counts a third of what it shares with two workers, and all of it without them."""
+    rows = []
+    for at in range(120):
+        elsewhere = (200 if at < 80 else 0) * MIB
+        parent = ProcessVitals(rss_anon_bytes=400 * MIB, anon_elsewhere_bytes=elsewhere)
+        rows.append(row(at * 0.5, p100=parent))
+    assert read_memory_growth(recorded(vitals=rows)) == []
+
+
+def test_at_the_peak_the_main_process_is_there_though_the_row_does_not_name_it():
+    worker = ProcessVitals(rss_anon_bytes=300 * MIB)
+    ended = ProcessVitals(rss_anon_bytes=50 * MIB)
+    first = row(1.0, p100=ProcessVitals(rss_anon_bytes=200 * MIB), p101=worker, p102=ended)
+    tree = ProcessVitals(rss_anon_bytes=600 * MIB)
+    last = VitalsRow(2.0, 0.0, tree, 2, {"101-7": ProcessVitals(rss_anon_bytes=400 * MIB)}, {})
+    known = [process(), process(pid=101), process(pid=102, ended_t_seconds=1.5)]
+    peak = memory_at_peak(recorded(vitals=[first, last], processes=known))
+    assert peak is not None and peak.row is last
+    sizes = {key: vitals.rss_bytes for key, vitals in peak.processes.items()}
+    assert sizes == {"100-7": 200 * MIB, "101-7": 400 * MIB}
+    assert sum(sizes.values()) == peak.row.tree.rss_bytes
+
+
+@pytest.mark.parametrize(
+    ("count", "tree", "notion"),
+    [
+        (1, ProcessVitals(rss_anon_bytes=9), "proportional"),
+        (
+            2,
+            ProcessVitals(rss_anon_bytes=9, anon_elsewhere_bytes=3, proportional=2),
+            "proportional",
+        ),
+        (
+            2,
+            ProcessVitals(rss_anon_bytes=9, anon_elsewhere_bytes=3, proportional=1),
+            "private, shared counted once",
+        ),
+        (2, ProcessVitals(rss_anon_bytes=9), "resident, added up"),  # before there were the columns
+    ],
+)
+def test_a_row_says_how_its_memory_was_counted(count, tree, notion):
+    thinned = VitalsRow(1.0, 1.0, tree, count, {}, {})
+    assert thinned.memory_notion == notion
+    peak = tree_peak(recorded(vitals=[thinned]))
+    assert peak is not None and peak.notion == notion
+
+
+def test_a_watermark_above_the_limit_is_of_an_older_run():
+    """As recordings have it that took the group's own peak: 700 MiB of a limit of 600."""
+    limit = MemoryLimit("cgroup-v1:/job_7", 600 * MIB, peak_bytes=700 * MIB)
+    machine = {"cgroup_usage_bytes": 200.0 * MIB, "cgroup_limit_bytes": 600.0 * MIB}
+    rows = [row(1.0, machine, p100=ProcessVitals(rss_anon_bytes=190 * MIB))]
+    (use,) = limit_uses(recorded(vitals=rows, after=AfterDeath(memory_limits=[limit])))
+    assert use.used_bytes == 200 * MIB
+    assert limit_uses(recorded(after=AfterDeath(memory_limits=[limit]))) == []
 
 
 LIMIT = MemoryLimit("cgroup-v1:/job_7", 700 * MIB, peak_bytes=700 * MIB, oom_kills=1, fail_count=90)

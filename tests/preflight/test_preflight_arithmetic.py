@@ -177,15 +177,18 @@ def test_a_heap_that_goes_up_and_down_swings_and_a_growing_first_step_is_not() -
 
 
 def test_what_a_swinging_heap_leaves_is_added_beside_later_workers_only() -> None:
+    """Unless the highest step, at 500 MiB here, has it in it already."""
     calm, swinging = ([200, 200, *rest] for rest in ([200] * 5, [200, 200, 200, 200, 240]))
-    still = Still([ProcessMemory(7, 400 * MIB, 400 * MIB)])
 
-    def peak(left: list[int], begun: int) -> int:
+    def peak(left: list[int], begun: int, rest_mib: int) -> int:
         told = replace(with_private(7, left), workers_begun_step=begun)
+        still = Still([ProcessMemory(7, rest_mib * MIB, rest_mib * MIB)])
         return predict(Rehearsal(("python",), "steps", 1.0, [told], still)).peak_bytes
 
-    assert peak(calm, 0) == peak(swinging, 0)
-    assert peak(swinging, 3) - peak(calm, 3) == 80 * MIB
+    assert peak(calm, 0, 500) == peak(swinging, 0, 500)
+    assert peak(swinging, 3, 500) - peak(calm, 3, 500) == 40 * MIB
+    assert peak(swinging, 3, 485) - peak(calm, 3, 485) == 25 * MIB
+    assert peak(swinging, 3, 400) == peak(calm, 3, 400)
 
 
 def test_an_epoch_that_was_seen_to_end_leaves_less_to_come() -> None:

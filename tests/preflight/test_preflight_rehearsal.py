@@ -34,6 +34,21 @@ for epoch in range(4):
         net(x).mean().backward()
         optimizer.step()
 """
+ONE_PASS = """
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+def main():
+    with open(__file__):
+        net = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    for (x,) in DataLoader(TensorDataset(torch.randn(80, 8)), 4, num_workers=2):
+        optimizer.zero_grad()
+        net(x).mean().backward()
+        optimizer.step()
+
+main()
+"""
 
 
 def train(tmp_path: Path, *words: str, steps: int = 3) -> Rehearsal:
@@ -86,7 +101,7 @@ def test_loader_workers_are_counted_once_and_are_gone_afterwards(with_workers: R
     found = with_workers
     assert found.ending == "steps" and len(found.still.processes) == 3
     prediction = predict(found)
-    assert prediction.peak_bytes < prediction.peak_rss_bytes
+    assert prediction.peak_bytes < sum(process.rss_bytes for process in found.still.processes)
     names = {component.name for component in split(found, prediction)}
     assert "loader workers" in names
     assert not any(is_alive(record.pid) for record in found.records)
@@ -98,6 +113,18 @@ def test_workers_of_the_second_epoch_are_measured_in_the_first(with_workers: Reh
     assert report.workers_begun_step == 1
     assert report.first_workers_bytes and kept_by_later_workers(with_workers) == 0
     assert report.steps == 3
+
+
+def test_a_loader_that_is_gone_through_once_has_no_second_epoch(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(ONE_PASS)
+    command = [sys.executable, str(script)]
+    found = rehearse(command, tmp_path, dict(os.environ), steps=4, most_seconds=300)
+    (report,) = found.reports
+    assert found.ending == "steps" and len(found.still.processes) == 3
+    assert not report.loop_comes_again
+    assert report.workers_begun_step == 0 and report.first_workers_bytes is None
+    assert kept_by_later_workers(found) == 0
 
 
 def test_a_program_that_gets_to_its_second_epoch_is_given_the_workers_begun_early(

@@ -18,19 +18,8 @@ parser.add_argument("--out", default="")
 parser.add_argument("--fails-at", type=int, default=-1)
 
 
-def main():
-    args = parser.parse_args()
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    log = open(args.log, "w") if args.log else None
-    if args.out:
-        os.makedirs(args.out)
-        with open(os.path.join(args.out, "settings.txt"), "w") as file:
-            file.write(f"batch size {args.batch_size}")
-    net = nn.Sequential(nn.Linear(32, args.width), nn.ReLU(), nn.Linear(args.width, 1))
-    optimizer = torch.optim.AdamW(net.parameters())
-    data = TensorDataset(torch.randn(4096, 32))
-    for step, (x,) in enumerate(DataLoader(data, args.batch_size, num_workers=args.workers)):
+def go_through(loader, net, optimizer, log, args):
+    for step, (x,) in enumerate(loader):
         if step == args.fails_at:
             raise FileNotFoundError(2, "No such file or directory", "shard-0007.npz")
         loss = net(x).square().mean()
@@ -43,6 +32,23 @@ def main():
             torch.save(net.state_dict(), args.save)
         if args.removes and step == 1:
             os.remove(args.removes)
+
+
+def main():
+    args = parser.parse_args()
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    log = open(args.log, "w") if args.log else None
+    if args.out:
+        os.makedirs(args.out)
+        with open(os.path.join(args.out, "settings.txt"), "w") as file:
+            file.write(f"batch size {args.batch_size}")
+    net = nn.Sequential(nn.Linear(32, args.width), nn.ReLU(), nn.Linear(args.width, 1))
+    optimizer = torch.optim.AdamW(net.parameters())
+    data = TensorDataset(torch.randn(4096, 32))
+    loader = DataLoader(data, args.batch_size, num_workers=args.workers)
+    for _ in range(2):
+        go_through(loader, net, optimizer, log, args)
     print("finished")
 
 

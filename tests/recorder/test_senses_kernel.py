@@ -268,11 +268,56 @@ def test_a_group_of_version_2_is_read(tmp_path: Path) -> None:
         (leaf / name).write_text(text)
     group = cgroup.MemoryGroup(Hierarchy(2, str(tmp_path), "/"), "/job")
     state = group.state
-    assert (state.usage_bytes, state.limit_bytes, state.peak_bytes) == (1000, 4096, 3000)
+    assert (state.usage_bytes, state.limit_bytes) == (1000, 4096)
     assert (state.fail_count, state.oom_kills) == (7, 2)
     (leaf / "memory.max").write_text("max\n")
     assert group.read().limit_bytes is None
     group.close()
+
+
+def test_a_watermark_counts_only_if_it_rose_since_the_first_look(tmp_path: Path) -> None:
+    """memory.peak is of the group's life: 3000 bytes at the first look are of a run before."""
+    leaf = tmp_path / "job"
+    leaf.mkdir()
+    for name, text in {"current": "1000", "max": "2048", "peak": "3000"}.items():
+        (leaf / f"memory.{name}").write_text(text)
+    group = cgroup.MemoryGroup(Hierarchy(2, str(tmp_path), "/"), "/job")
+    assert group.read().peak_bytes == 1000
+    (leaf / "memory.current").write_text("1500")
+    assert group.read().peak_bytes == 1500
+    (leaf / "memory.peak").write_text("1900")  # somebody has set it back since
+    assert group.read().peak_bytes == 1900
+    group.close()
+
+
+@linux
+def test_an_older_watermark_is_not_of_this_run(group: Path) -> None:
+    """The group once held 40 MiB; this run holds less, and its share of the limit says so."""
+    for keeps_mib in (36, 12):
+        watch = kernel.begin()
+        code = (
+            "import os, sys\n"
+            f"open({str(group / 'cgroup.procs')!r}, 'w').write(str(os.getpid()))\n"
+            "print('in', flush=True); sys.stdin.readline()\n"
+            f"kept = bytearray({keeps_mib} << 20)\n"
+            "print('kept', flush=True); sys.stdin.readline()\n"
+        )
+        process = subprocess.Popen(
+            [sys.executable, "-S", "-c", code],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None and process.stdin is not None
+        assert process.stdout.readline() == "in\n"
+        watch.note_process(process.pid)
+        process.stdin.write("go on\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "kept\n"
+        limit = limit_of(watch.finish([(process.pid, 0)]), group)
+        end(process)
+        assert limit.peak_bytes is not None
+        assert keeps_mib << 20 <= limit.peak_bytes < (keeps_mib + 12) << 20
 
 
 def test_a_group_outside_of_the_namespace_falls_back_to_the_mount(tmp_path: Path) -> None:

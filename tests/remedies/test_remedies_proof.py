@@ -101,6 +101,22 @@ def test_costs_of_equal_steps() -> None:
     assert "-50%" in text and "equal to the last bit over steps 1 to 20" in text
 
 
+def test_memory_is_compared_only_where_it_was_counted_alike() -> None:
+    """A recording that counts shared pages in every worker says nothing about a new one."""
+    losses = [1.0] * 10
+    older = trace(losses, rss=1600 << 20)
+    older.is_added_up = True
+    before, after = trace(losses, rss=330 << 20), trace(losses, rss=327 << 20)
+    assert compare([older], [after]).memory is None
+    assert "not counted alike" in " ".join(compare([older], [after]).lines())
+    cost = compare([older, before], [after])
+    assert cost.memory is not None and cost.memory.before_bytes == 330 << 20
+    also_older = trace(losses, rss=900 << 20)
+    also_older.is_added_up = True
+    cost = compare([older], [also_older])
+    assert cost.memory is not None and cost.memory.is_added_up
+
+
 def test_whose_doing_a_different_loss_is() -> None:
     losses = [1.0 / step for step in range(1, 11)]
     other = [loss + (0.25 if step > 5 else 0.0) for step, loss in enumerate(losses, start=1)]

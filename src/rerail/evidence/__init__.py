@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rerail.evidence.run.crashes import faulting_frame, read_crashes
     from rerail.evidence.run.libraries import libraries_by_process
     from rerail.evidence.run.material import RecordedRun, read_material
-    from rerail.evidence.run.memory import limit_uses
+    from rerail.evidence.run.memory import limit_uses, memory_at_peak
     from rerail.evidence.run.places import process_name
     from rerail.evidence.run.stalls import read_stalls, telling_stall
     from rerail.evidence.run.trend import trend_of
@@ -34,6 +34,7 @@ __all__ = [
     "last_progress",
     "libraries_by_process",
     "limit_uses",
+    "memory_at_peak",
     "no_such_file",
     "observe_text",
     "process_name",
@@ -61,6 +62,7 @@ __getattr__ = door(
         "last_progress": "text.last_progress",
         "libraries_by_process": "run.libraries",
         "limit_uses": "run.memory",
+        "memory_at_peak": "run.memory",
         "no_such_file": "text.typed_names",
         "observe_text": "text.logs",
         "process_name": "run.places",

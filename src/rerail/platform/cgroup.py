@@ -3,7 +3,8 @@
 In: /proc/PID/cgroup and /proc/self/mountinfo. Out: MemoryGroup and TaskGroup objects that read
 their counters by `pread` on open descriptors (1 µs each). A limit holds wherever it is set on
 the way up to the root, so each process stands under a chain of groups. Promises: what cannot be
-read is None; a group that was removed keeps the last values that were read of it.
+read is None; a group that was removed keeps the last values that were read of it; a peak is one
+since the group was first looked at, not that of a run before.
 """
 
 from __future__ import annotations
@@ -157,6 +158,25 @@ class _Files:
         self._fds.clear()
 
 
+class _Watermark:
+    """The kernel's own peak of a group, as far as it is news.
+
+    It is of the group's whole life: what stood there at the first look is of somebody before.
+    """
+
+    def __init__(self) -> None:
+        self._before: int | None = None
+
+    def since_first_look(self, value: int | None) -> int | None:
+        if value is None:
+            return None
+        if self._before is None:
+            self._before = value
+        elif value < self._before:
+            self._before = 0  # it was set back, so all of it is since then
+        return value if value > self._before else None
+
+
 class MemoryGroup:
     """One memory group: its limit, how much is used, how often it was refused or killed for it."""
 
@@ -166,6 +186,7 @@ class MemoryGroup:
         self.is_gone = False
         self._version = hierarchy.version
         self._files = _Files(hierarchy.folder(group))
+        self._watermark = _Watermark()
         self.state = MemoryState()
         self.read()
 
@@ -198,7 +219,7 @@ class MemoryGroup:
         return self.state
 
     def read(self) -> MemoryState:
-        """Everything: usage, counters, limit and the kernel's own peak."""
+        """Everything: usage, counters, limit and the kernel's own peak, if it rose since."""
         self.read_usage()
         if self.is_gone:
             return self.state
@@ -210,6 +231,7 @@ class MemoryGroup:
             peak = self._files.read_number("memory.peak")
         if limit is not None and limit >= _NO_LIMIT_FROM:
             limit = None
+        peak = self._watermark.since_first_look(peak)
         peaks = [value for value in (peak, self.state.peak_bytes) if value is not None]
         self.state = replace(
             self.state, limit_bytes=limit, peak_bytes=max(peaks) if peaks else None
@@ -227,6 +249,7 @@ class TaskGroup:
         self.group = group
         self.source = f"cgroup-v{hierarchy.version}:{group}"
         self._files = _Files(hierarchy.folder(group))
+        self._watermark = _Watermark()
         self.current: int | None = None
         self.limit: int | None = None
         self.peak: int | None = None
@@ -239,7 +262,7 @@ class TaskGroup:
             return
         self.current = current
         self.limit = self._files.read_number("pids.max")
-        kernel_peak = self._files.read_number("pids.peak") or 0
+        kernel_peak = self._watermark.since_first_look(self._files.read_number("pids.peak")) or 0
         self.peak = max(self.peak or 0, current, kernel_peak)
         self.refused = self._files.read_fields("pids.events").get(b"max", self.refused)
 

@@ -58,9 +58,6 @@ def plan_lines(plan: MemoryPlan, what_ifs: Sequence[WhatIf], width: int) -> list
     off = max(predicted.high_bytes - predicted.peak_bytes, 0)
     front = f"{bytes_in_words(predicted.peak_bytes):>10}  at the peak, ± {bytes_in_words(off)}"
     lines.append(("bold", front, ""))
-    if predicted.peak_rss_bytes > 1.05 * predicted.peak_bytes:
-        added = bytes_in_words(predicted.peak_rss_bytes)
-        lines.append(("", f"{added:>10}  ", "as resident sizes added up over the processes"))
     if plan.room_bytes is not None:
         source = "this machine" if plan.limit_source == "ram" else plan.limit_source
         lines.append(("", f"{bytes_in_words(plan.room_bytes):>10}  ", f"free now: {source}"))

@@ -80,11 +80,11 @@ def _memory(run: RecordedRun, marks: list[Mark]) -> Chart | None:
         Series("file pages", [float(row.tree.rss_bytes) for row in rows], "area", 2),
         Series(
             "shared",
-            [float(row.tree.rss_anon_bytes + row.tree.rss_shared_bytes) for row in rows],
+            [float(row.tree.anon_bytes + row.tree.shared_bytes) for row in rows],
             "area",
             1,
         ),
-        Series("anonymous", [float(row.tree.rss_anon_bytes) for row in rows], "area", 0),
+        Series("anonymous", [float(row.tree.anon_bytes) for row in rows], "area", 0),
     ]
     if not any(row.tree.rss_shared_bytes for row in rows):
         del series[1]  # an area of nothing would only take a place in the legend

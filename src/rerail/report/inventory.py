@@ -8,7 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from rerail.evidence import RecordedRun, libraries_by_process, limit_uses, process_name
+from rerail.evidence import (
+    RecordedRun,
+    libraries_by_process,
+    limit_uses,
+    memory_at_peak,
+    process_name,
+)
 from rerail.records import ProcessRecord, ProcessVitals
 from rerail.report.document import Block, Paragraph, Section, Table
 from rerail.report.numbers import without_zero_rows
@@ -18,6 +24,7 @@ _MOST_PROCESSES = 200
 _MOST_LIBRARIES = 400
 _MOST_FILES = 50
 _MOST_VALUES = 600
+_LEAST_REST_BYTES = 1 << 20
 _TITLES = {"cpu": "CPU", "gpu": "GPU", "cgroups": "Control groups"}
 _TELLING_KINDS = ("openmp", "blas", "cuda")
 
@@ -62,20 +69,26 @@ def _ending(process: ProcessRecord) -> str:
 
 def memory_section(run: RecordedRun) -> Section | None:
     """Who held what at the moment of the highest use, and the data files that were loaded."""
-    rows_with_processes = [row for row in run.vitals if row.processes]
-    if not rows_with_processes:
+    peak = memory_at_peak(run)
+    if peak is None:
         return None
-    peak = max(rows_with_processes, key=lambda row: row.tree.rss_bytes)
     groups: dict[str, list[ProcessVitals]] = {}
     for key, vitals in peak.processes.items():
         process = run.by_key.get(key)
         groups.setdefault(process.role if process else "child", []).append(vitals)
-    rows = [_component(role, members) for role, members in groups.items()]
-    rows.append(_component("all", list(peak.processes.values())))
+    rows = [_component(role, len(them), _sums(them)) for role, them in groups.items()]
+    everything = _sums([peak.row.tree])
+    known = _sums(list(peak.processes.values()))
+    rest = [max(0, whole - part) for whole, part in zip(everything, known, strict=True)]
+    if rest[-1] >= _LEAST_REST_BYTES:
+        unseen = max(0, peak.row.process_count - len(peak.processes))
+        rows.append(_component("not told apart", unseen, rest))
+    rows.append(_component("all", peak.row.process_count, everything))
     table = Table(
         ["component", "processes", "anonymous", "shared", "file pages", "swap", "sum"],
         rows,
-        f"At the highest use, {seconds_in_words(peak.t_seconds)} after the start",
+        f"At the highest use, {seconds_in_words(peak.row.t_seconds)} after the start"
+        f" ({peak.row.memory_notion})",
         [1, 2, 3, 4, 5, 6],
     )
     blocks = without_zero_rows(table, ignored=(1,))
@@ -98,15 +111,18 @@ def memory_section(run: RecordedRun) -> Section | None:
     return Section("memory", "Memory by component", blocks)
 
 
-def _component(name: str, members: list[ProcessVitals]) -> list[str]:
-    sums = [
-        sum(v.rss_anon_bytes for v in members),
-        sum(v.rss_shared_bytes for v in members),
-        sum(v.rss_file_bytes for v in members),
+def _sums(members: list[ProcessVitals]) -> list[int]:
+    parts = [
+        sum(v.anon_bytes for v in members),
+        sum(v.shared_bytes for v in members),
+        sum(v.file_bytes for v in members),
         sum(v.swap_bytes for v in members),
-        sum(v.rss_bytes + v.swap_bytes for v in members),
     ]
-    return [name, str(len(members)), *(bytes_in_words(value) if value else "0" for value in sums)]
+    return [*parts, sum(parts)]
+
+
+def _component(name: str, count: int, sums: list[int]) -> list[str]:
+    return [name, str(count), *(bytes_in_words(value) if value else "0" for value in sums)]
 
 
 def _loaded_files(run: RecordedRun) -> list[list[str]]:

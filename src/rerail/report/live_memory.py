@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rerail.evidence import trend_of
-from rerail.records import ProcessVitals, VitalsRow
+from rerail.records import VitalsRow
 
 _LEAST_RISE_BYTES = 16 << 20
 _LEAST_RISE_SHARE = 0.03
@@ -20,7 +20,7 @@ _START_UP_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class Memory:
-    rss_bytes: int  # of the whole tree
+    rss_bytes: int  # of the whole tree, each page once
     peak_rss_bytes: int
     limit_name: str | None  # "cgroup" or "RAM": the nearest
     used_bytes: int | None  # as the limit counts it
@@ -74,10 +74,10 @@ def _nearest_limit(machine: dict[str, float]) -> tuple[str | None, int | None, i
 
 
 def _growth(rows: Sequence[VitalsRow]) -> float | None:
-    """Bytes per second, if it keeps growing."""
+    """Bytes per second, if it keeps growing; file pages are the kernel's to take back."""
     start = rows[0].t_seconds if rows else 0.0
     points = [
-        (row.t_seconds, float(_held_bytes(row.tree)))
+        (row.t_seconds, float(row.tree.held_bytes))
         for row in rows
         if row.span_seconds <= 1.0 and row.t_seconds >= max(_START_UP_SECONDS, start)
     ]
@@ -86,11 +86,6 @@ def _growth(rows: Sequence[VitalsRow]) -> float | None:
     least = max(_LEAST_RISE_BYTES, _LEAST_RISE_SHARE * points[0][1])
     found = trend_of(points, least)
     return found.slope if found is not None and found.shape == "leak" else None
-
-
-def _held_bytes(vitals: ProcessVitals) -> int:
-    """File pages are left out: the kernel takes those back when it needs them."""
-    return vitals.rss_anon_bytes + vitals.rss_shared_bytes + vitals.swap_bytes
 
 
 def _spread(rows: Sequence[VitalsRow], most: int) -> list[VitalsRow]:

@@ -158,6 +158,7 @@ def _memory_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict
     peak = tree_peak(run)
     if peak is not None:
         facts["peak_rss_bytes"] = peak.rss_bytes
+        facts["memory_notion"] = peak.notion
     uses = [use for use in limit_uses(run) if use.source != "ram"]
     killed = _first(observations, "oom-kill")
     if killed is not None and killed.data["limit_bytes"]:

@@ -4,7 +4,9 @@ In: the vitals and black boxes of a run. Out: `memory-growth` for the process of
 most, `memory-near-limit` for each limit that was nearly reached, and the peaks for the facts.
 
 Start-up is left out: imports, the model and the first batches always grow. Anonymous and shared
-memory count, file pages do not: the kernel takes those back when it needs them.
+memory count, file pages do not: the kernel takes those back when it needs them. The tree's memory
+has each page once. Growth is looked for in what a process has resident: its share of common pages
+moves when other processes come and go, and that is nobody's growth.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Any
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.trend import Point, Trend, theil_sen, trend_of, value_at
 from rerail.platform.patterns import linear
-from rerail.records import MemoryLimit, Observation, ProcessVitals, VitalsRow
+from rerail.records import MemoryLimit, MemoryNotion, Observation, ProcessVitals, VitalsRow
 from rerail.wording import bytes_in_words, role_in_words, seconds_in_words
 
 _MIB = 1 << 20
@@ -31,22 +33,55 @@ _REACHED = 0.95
 _LEAST_LIMIT_SHARE = 0.15  # a rise below this share of the limit is not what filled it
 _REFUSED = linear(r"MemoryError|bad_alloc|[Cc]an(?:no|')t allocate memory|DefaultCPUAllocator")
 _HELD_SHARE = 0.5
+_MOST_OVER_LIMIT = 1.02  # what the kernel itself needs may go beyond for a moment
 
 
 @dataclass(frozen=True)
 class MemoryPeak:
     rss_bytes: int
     t_seconds: float
+    notion: MemoryNotion = "proportional"
 
 
 def tree_peak(run: RecordedRun) -> MemoryPeak | None:
-    """The highest resident size of the whole tree, minima and maxima of thinned rows included."""
+    """The most memory of the whole tree, minima and maxima of thinned rows included."""
     best: MemoryPeak | None = None
     for row in run.vitals:
         size = int(row.maximum.get("tree.rss_bytes", row.tree.rss_bytes))
         if size and (best is None or size > best.rss_bytes):
-            best = MemoryPeak(size, row.t_seconds)
+            best = MemoryPeak(size, row.t_seconds, row.memory_notion)
     return best
+
+
+@dataclass(frozen=True)
+class MemoryAtPeak:
+    row: VitalsRow
+    processes: dict[str, ProcessVitals]  # all that were alive then, with their last known values
+
+
+def memory_at_peak(run: RecordedRun) -> MemoryAtPeak | None:
+    """Who had what when the tree had most.
+
+    A row names the processes that have changed, so those before it are looked at as well: the main
+    process, which may stand still while its workers grow, is among them.
+    """
+    if not any(row.processes for row in run.vitals):
+        return None
+    rows = sorted(run.vitals, key=lambda row: row.t_seconds)
+    peak = max(rows, key=lambda row: row.tree.rss_bytes)
+    known: dict[str, ProcessVitals] = {}
+    for row in rows:
+        if row.t_seconds > peak.t_seconds:
+            break
+        known.update(row.processes)
+    if peak.processes and len(peak.processes) == peak.process_count:
+        known = dict(peak.processes)
+    for key in list(known):
+        process = run.by_key.get(key)
+        ended = process.ended_t_seconds if process else None
+        if ended is not None and ended <= peak.t_seconds:
+            del known[key]
+    return MemoryAtPeak(peak, known)
 
 
 def read_memory_growth(run: RecordedRun) -> list[Observation]:
@@ -184,11 +219,11 @@ def _memory_by_process(rows: list[VitalsRow]) -> dict[str, list[Point]]:
     found: dict[str, list[Point]] = {}
     for row in rows:
         for key, vitals in row.processes.items():
-            found.setdefault(key, []).append((row.t_seconds, float(_held_bytes(vitals))))
+            found.setdefault(key, []).append((row.t_seconds, float(_resident_bytes(vitals))))
     return found
 
 
-def _held_bytes(vitals: ProcessVitals) -> int:
+def _resident_bytes(vitals: ProcessVitals) -> int:
     return vitals.rss_anon_bytes + vitals.rss_shared_bytes + vitals.swap_bytes
 
 
@@ -252,6 +287,15 @@ def memory_limits(run: RecordedRun) -> list[MemoryLimit]:
     return sorted(real, key=lambda m: m.limit_bytes)
 
 
+def peak_of(limit: MemoryLimit) -> int | None:
+    """The most that was used of a limit in this run.
+
+    More than the limit allows is of a run before it, in recordings that took the group's own peak.
+    """
+    peak = limit.peak_bytes
+    return peak if peak is not None and peak <= _MOST_OVER_LIMIT * limit.limit_bytes else None
+
+
 def limit_uses(run: RecordedRun) -> list[LimitUse]:
     """Highest use of each limit, the most used first."""
     found = list(_cgroup_uses(run))
@@ -273,7 +317,7 @@ def _cgroup_uses(run: RecordedRun) -> Iterator[LimitUse]:
             sampled[limit_bytes] = (used, row.t_seconds)
     for limit in limits:
         used, t_seconds = sampled.pop(limit.limit_bytes, (0.0, None))
-        peak = max(int(used), limit.peak_bytes or 0)
+        peak = max(int(used), peak_of(limit) or 0)
         if peak:
             yield LimitUse(limit.source, limit.limit_bytes, peak, t_seconds)
     for limit_bytes, (used, t_seconds) in sampled.items():
@@ -295,7 +339,7 @@ def _machine_use(run: RecordedRun) -> LimitUse | None:
 
 def uses_that_press(run: RecordedRun) -> list[LimitUse]:
     """`limit_uses` without cgroups full of file pages, which the kernel takes back."""
-    held = max((_held_bytes(row.tree) for row in run.vitals), default=0)
+    held = max((row.tree.held_bytes for row in run.vitals), default=0)
     return [
         use
         for use in limit_uses(run)

@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass
 
 from rerail.evidence.run.material import RecordedRun
-from rerail.evidence.run.memory import memory_limits, uses_that_press
+from rerail.evidence.run.memory import memory_limits, peak_of, uses_that_press
 from rerail.platform.patterns import linear
 from rerail.records import MemoryLimit, Observation, ProcessRecord
 from rerail.wording import bytes_in_words, process_in_words, sentence
@@ -120,12 +120,13 @@ def _killed_without_sender(run: RecordedRun) -> ProcessRecord | None:
 def _kill(
     process: ProcessRecord | None, limit: MemoryLimit | None, source: str, kill: KernelKill | None
 ) -> Observation:
+    peak_bytes = peak_of(limit) if limit else None
     is_cgroup = kill.is_cgroup if kill else bool(limit and limit.source.startswith("cgroup"))
     who = process_in_words(process) if process else "a process of the run"
     text = f"the kernel's OOM killer killed {who} with SIGKILL"
     if limit is not None and is_cgroup:
         text += f": the cgroup's limit is {bytes_in_words(limit.limit_bytes)}"
-        text += f" and {bytes_in_words(limit.peak_bytes)} were used" if limit.peak_bytes else ""
+        text += f" and {bytes_in_words(peak_bytes)} were used" if peak_bytes else ""
     elif not is_cgroup:
         text += ": the machine was out of memory"
     if kill is None and limit is not None:
@@ -139,7 +140,7 @@ def _kill(
             "role": process.role if process else None,
             "rank": process.rank if process else None,
             "limit_bytes": limit.limit_bytes if limit else None,
-            "peak_bytes": limit.peak_bytes if limit else None,
+            "peak_bytes": peak_bytes,
             "cgroup": (limit.source if limit else kill.cgroup if kill else None)
             if is_cgroup
             else None,

@@ -45,10 +45,6 @@ class MemoryPlan:
         return self.prediction.peak_bytes
 
     @property
-    def peak_rss_bytes(self) -> int:
-        return self.prediction.peak_rss_bytes
-
-    @property
     def fits(self) -> bool | None:
         if self.room_bytes is None:
             return None
@@ -147,7 +143,7 @@ class MemoryPlan:
             "predicted_peak_bytes": self.prediction.peak_bytes,
             "low_bytes": self.prediction.low_bytes,
             "high_bytes": self.prediction.high_bytes,
-            "predicted_peak_rss_bytes": self.prediction.peak_rss_bytes,
+            "predicted_peak_rss_bytes": self.prediction.peak_bytes,  # of facts.peak_rss_bytes
             "held_bytes": self.prediction.held_bytes,
             "mapped_bytes": self.prediction.mapped_bytes,
             "limit_bytes": self.limit_bytes,

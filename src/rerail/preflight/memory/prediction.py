@@ -1,7 +1,7 @@
 """From a dry run of a few steps to the peak of the whole run. Pure.
 
-In: a `Rehearsal`. Out: a `Prediction`: memory counted once, as limits count it, and resident sizes
-added up, as `rerail run` records them. docs/design/how-is-peak-memory-predicted.md says why each
+In: a `Rehearsal`. Out: a `Prediction`: the memory of the tree, each page once, as limits count it
+and `rerail run` records it. docs/design/how-is-peak-memory-predicted.md says why each
 term is there and what was measured.
 """
 
@@ -21,22 +21,20 @@ from rerail.records import BlackBox
 # goes with the square root of what the steps have added. The end of an epoch stirs a heap up once
 # more: a smaller batch, a validation, a checkpoint.
 _FRAGMENTATION, _FRAGMENTATION_AFTER_AN_EPOCH = 2.0, 0.5  # times the square root of MiB
-_TWICE = 2  # in a parent, and in what its workers keep of it
 _SETTLED_STEPS = 15  # the most of fewer steps is less than it will be
 _MOST_FRAGMENTATION_SHARE = 0.4
 _UNSETTLED_STEPS = 2  # the first has no optimizer state, the second is the first with everything
-_WORKER_SHARE = 0.05  # of what is a loader worker's own
+# Of what is a forked loader worker's own. Most of a spawned one's is its imports, which are done.
+_WORKER_SHARE = 0.05
 _REWRITTEN_SHARE = 0.12  # of what was there before the steps: reference counts are written too
 _UNCERTAIN_SHARE = 0.03
 _UNCERTAIN_BESIDE_WORKERS = 0.10  # forked anew each epoch: what they keep is luck in part
 _MIB = 1 << 20
-_TOUCHED_BYTES = _MIB  # less is the header of a file that others read
 
 
 @dataclass(frozen=True)
 class Prediction:
     peak_bytes: int
-    peak_rss_bytes: int
     mapped_bytes: int  # of peak_bytes: pages of data files, which the kernel can take back
     low_bytes: int
     high_bytes: int
@@ -54,37 +52,34 @@ def predict(rehearsal: Rehearsal) -> Prediction:
     still = rehearsal.still
     once, mapped_now = counted_once(still.processes, still.mappings)
     once += still.unmapped_bytes
-    added = sum(process.rss_bytes for process in rehearsal.still.processes)
     spread = 0.0
     for report in rehearsal.reports:
         rest = by_pid.get(report.pid)
         if rest is None:
             continue
         above = max(0, report.peak() - rest.rss_bytes)
-        once, added = once + above, added + above
+        once += above
         # Workers that were begun early left a fuller heap than those after a validation will,
-        # which makes up for the stirring that was not seen.
+        # which makes up for the stirring that was not seen. With one epoch there is none to come.
         is_stirred = _has_seen_an_epoch(report) or report.first_workers_bytes is not None
+        is_stirred = is_stirred or not report.loop_comes_again
         fragmented = fragmentation_bytes(_added_by_steps(report), report.steps, is_stirred)
         if report.workers_begun_step:
-            fragmented += _TWICE * heap_swing_bytes(report)
-        once, added = once + fragmented, added + fragmented
+            # The highest step has the swing of the parent in it already.
+            fragmented += max(0, heap_swing_bytes(report) - above)
+        once += fragmented
         spread += fragmented
-    for worker in workers_of(rehearsal):
-        more = int(_WORKER_SHARE * worker.own_bytes)
-        once, added = once + more, added + more
+    for worker in workers_of(rehearsal) if _has_forked_workers(rehearsal) else ():
+        once += int(_WORKER_SHARE * worker.own_bytes)
     later = kept_by_later_workers(rehearsal)
     later += int(spread) if later else 0  # what is lost to holes is kept twice too
-    once, added = once + later, added + later * max(1, len(workers_of(rehearsal)))
-    mapped_then, added_then = _mapped(rehearsal)
-    once += mapped_then - mapped_now
-    added += added_then
+    mapped_then = _mapped(rehearsal)
+    once += later + mapped_then - mapped_now
     has_later = later > 0 or any(report.workers_begun_step for report in rehearsal.reports)
     share = _UNCERTAIN_BESIDE_WORKERS if has_later else _UNCERTAIN_SHARE
     uncertain = share * (once - mapped_then) + spread / 2
     return Prediction(
         once,
-        added,
         mapped_then,
         int(once - uncertain),
         int(once + uncertain),
@@ -97,7 +92,7 @@ def _as_seen(rehearsal: Rehearsal) -> Prediction:
     peaks = sum(report.peak() for report in rehearsal.reports)
     once = max(once, peaks, rehearsal.sampled_peak_bytes)
     uncertain = int(_UNCERTAIN_SHARE * once)
-    return Prediction(once, once, mapped, once - uncertain, once + uncertain)
+    return Prediction(once, mapped, once - uncertain, once + uncertain)
 
 
 def step_peaks(report: Report) -> list[int]:
@@ -139,16 +134,13 @@ def _added_by_steps(report: Report) -> int:
     return max(0, max(step_peaks(report), default=0) - before)
 
 
-def _mapped(rehearsal: Rehearsal) -> tuple[int, int]:
-    """Mapped data once all of it was read, and by how much added-up sizes grow until then."""
+def _mapped(rehearsal: Rehearsal) -> int:
+    """Mapped data once all of it was read."""
     sizes: dict[str, int] = {}
-    growth = 0
     for found in rehearsal.still.mappings.values():
         for mapping in found:
             sizes[mapping.path] = max(sizes.get(mapping.path, 0), mapping.mapped_bytes)
-            if mapping.rss_bytes > _TOUCHED_BYTES:
-                growth += max(0, mapping.mapped_bytes - mapping.rss_bytes)
-    return sum(sizes.values()), growth
+    return sum(sizes.values())
 
 
 def kept_by_later_workers(rehearsal: Rehearsal) -> int:
@@ -165,7 +157,9 @@ def kept_by_later_workers(rehearsal: Rehearsal) -> int:
     for report in rehearsal.reports:
         own = [worker for pid, worker in workers.items() if parents.get(pid) == report.pid]
         box = next((box for box in rehearsal.boxes if box.pid == report.pid), None)
-        if not own or (box is not None and not _forks_each_epoch(box)):
+        if not own or not report.loop_comes_again:
+            continue
+        if box is not None and not _forks_each_epoch(box):
             continue
         private = [int(m.get("RssAnon", 0)) for m in report.marks if m["mark"] == "step done"]
         before = _before_steps(report).get("RssAnon", 0)
@@ -181,6 +175,11 @@ def kept_by_later_workers(rehearsal: Rehearsal) -> int:
         else:
             total += added
     return int(total)
+
+
+def _has_forked_workers(rehearsal: Rehearsal) -> bool:
+    methods = {each.start_method for box in rehearsal.boxes for each in box.loaders if each.workers}
+    return methods != {"spawn"}
 
 
 def _forks_each_epoch(box: BlackBox) -> bool:

@@ -65,6 +65,7 @@ class Report:
     # What was theirs alone, when workers of the second epoch had taken their place.
     first_workers_bytes: int | None = None
     workers_begun_step: int = 0  # after how many steps the loader's workers were forked
+    loop_comes_again: bool = True  # False: the loader is gone through once, there is no other epoch
 
     def peak(self) -> int:
         """The highest resident size at any time."""
@@ -100,7 +101,7 @@ class Rehearsal:
     records: list[ProcessRecord] = field(default_factory=list)
     boxes: list[BlackBox] = field(default_factory=list)
     libraries: dict[str, list[MappedLibrary]] = field(default_factory=dict)
-    sampled_peak_bytes: int = 0  # of the tree's resident sizes added up
+    sampled_peak_bytes: int = 0  # of the tree, as it was recorded
     outcome: Outcome | None = None
     diagnosis: dict[str, Any] | None = None
     last_lines: list[str] = field(default_factory=list)

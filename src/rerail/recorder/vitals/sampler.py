@@ -4,8 +4,8 @@ In: the time of the run and the (pid, start) pairs alive. Out: a VitalsRow. Mean
 ten times a second, with cost spread evenly: resident memory at every call, the rest of each
 process about once a second in turn, the machine once or twice a second. Promises: a process may
 vanish at any moment; nothing here raises for it. What is read of a process and how it is summed is
-declared in vitals_columns.py. Shared pages count once per process that maps them: the tree's sum
-is an upper bound.
+declared in vitals_columns.py. A page that several processes of the tree have counts once: which
+part of it counts where is for shares.py to say.
 
 Most of the cost is the kernel's: with cold caches 5 µs for a statm, 20 µs for a stat, 30 µs for
 a status (benchmarks/vitals_cost.py). Hence the ceilings below.
@@ -28,6 +28,7 @@ from rerail.platform.procfs import (
 )
 from rerail.recorder.vitals.log import VitalsLog
 from rerail.recorder.vitals.machine import MachineReader
+from rerail.recorder.vitals.shares import Resident, Share, Shares
 from rerail.recorder.vitals.tree_sum import TreeSum, as_vitals
 from rerail.records import ProcessVitals, VitalsRow
 from rerail.vitals_columns import PROCESS_NAMES
@@ -74,6 +75,7 @@ class _Watched:
         "membership_t",
         "quiet_looks",
         "reader",
+        "share",
         "summed",
         "visit_t",
         "visits",
@@ -81,6 +83,7 @@ class _Watched:
 
     def __init__(self, reader: Reader, start_ticks: int) -> None:
         self.reader = reader
+        self.share = Share(0, 1.0, 1.0)
         self.key = f"{reader.pid}-{start_ticks}"
         self.look_t = self.visit_t = self.membership_t = 0.0  # when each is due again
         self.quiet_looks = self.visits = 0
@@ -106,6 +109,12 @@ class _Watched:
         found["rss_shared_bytes"] = shared = min(found["rss_shared_bytes"], self.mapped)
         found["rss_file_bytes"] = self.mapped - shared
         found["rss_anon_bytes"] = self.anon
+        share = self.share
+        share.anon_elsewhere = min(share.anon_elsewhere, self.anon)  # it cannot come back
+        found["anon_elsewhere_bytes"] = share.anon_elsewhere
+        found["file_elsewhere_bytes"] = int((self.mapped - shared) * (1.0 - share.file_part))
+        found["shared_elsewhere_bytes"] = int(shared * (1.0 - share.shared_part))
+        found["proportional"] = int(share.is_proportional)
         return [found[name] for name in PROCESS_NAMES]
 
 
@@ -126,6 +135,8 @@ class Sampler:
         self._watched: dict[tuple[int, int], _Watched] = {}
         self._vitals: dict[str, ProcessVitals] = {}
         self._sum = TreeSum()
+        self._shares = Shares()
+        self._resident: dict[int, Resident] = {}
         self._processes_before: list[tuple[int, int]] = []
         self._machine_t = float("-inf")
         self._slots_given = 0
@@ -135,8 +146,11 @@ class Sampler:
         if processes != self._processes_before:
             self._processes_before = list(processes)
             for gone in self._watched.keys() - set(processes):
-                self._forget(gone)
+                self._forget(t_seconds, gone)
         self._read_processes(t_seconds, processes)
+        if self._shares.update(t_seconds, self._resident):
+            for watched in self._watched.values():
+                self._refresh(watched)
         if t_seconds >= self._machine_t:
             turns = 1 if len(processes) <= SMALL_TREE else 2
             self._machine_t = t_seconds + turns * MACHINE_SECONDS - _JITTER_SECONDS
@@ -170,7 +184,7 @@ class Sampler:
                     pause = max(look_seconds, QUIET_LOOK_SECONDS if is_quiet else 0.0)
                     watched.look_t = t + pause - _JITTER_SECONDS
             except ProcessGone:
-                self._forget(identity)
+                self._forget(t, identity)
             except (OSError, ValueError, IndexError):
                 continue  # unreadable this time: the last values stand
 
@@ -197,6 +211,7 @@ class Sampler:
         return True
 
     def _refresh(self, watched: _Watched) -> None:
+        self._resident[watched.reader.pid] = Resident(watched.anon, watched.mapped)
         values = watched.values()
         self._sum.change(watched.summed, values)
         watched.summed = values
@@ -214,19 +229,25 @@ class Sampler:
         watched.visit_t = t + turn_seconds * (1 + self._slots_given % 10) / 10 - _JITTER_SECONDS
         watched.membership_t = t + MEMBERSHIP_SECONDS
         self._watched[identity] = watched
+        pid = reader.pid
+        self._resident[pid] = Resident(watched.anon, watched.mapped)
+        watched.share = self._shares.begin(t, pid, self._resident)
+        watched.summed = watched.values()
         self._vitals[watched.key] = as_vitals(watched.summed)
         self._sum.add(watched.summed)
         self._machine_reader.note_process(identity[0])
 
-    def _forget(self, identity: tuple[int, int]) -> None:
+    def _forget(self, t: float, identity: tuple[int, int]) -> None:
         watched = self._watched.pop(identity, None)
         if watched is not None:
             watched.reader.close()
+            self._shares.end(t, identity[0])
+            self._resident.pop(identity[0], None)
             self._sum.remove(watched.summed)
             del self._vitals[watched.key]
 
     def close(self) -> None:
         """Let go of every descriptor and thread."""
         for identity in list(self._watched):
-            self._forget(identity)
+            self._forget(0.0, identity)
         self._machine_reader.close()

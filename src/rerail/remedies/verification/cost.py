@@ -35,8 +35,11 @@ class Throughput:
 
 @dataclass(frozen=True)
 class Memory:
+    """Each page of the tree once, on both sides, or shared pages in every process on both."""
+
     before_bytes: int
     after_bytes: int
+    is_added_up: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,9 +100,14 @@ def _step_seconds(traces: Sequence[Trace]) -> dict[int, float]:
 
 
 def _memory(before: Sequence[Trace], after: Sequence[Trace]) -> Memory | None:
-    """Peaks up to the last step that both sides reached: later steps may need more."""
-    old = [trace for trace in before if trace.rss]
+    """Peaks up to the last step that both sides reached: later steps may need more.
+
+    Only what was counted alike is compared: shared pages that an older recording counts in every
+    process would look like memory that the change has saved.
+    """
     new = [trace for trace in after if trace.rss]
+    is_added_up = any(trace.is_added_up for trace in new)
+    old = [trace for trace in before if trace.rss and trace.is_added_up == is_added_up]
     if not old or not new:
         return None
     last = min(
@@ -110,7 +118,7 @@ def _memory(before: Sequence[Trace], after: Sequence[Trace]) -> Memory | None:
     for traces in (old, new):
         peaks = [trace.peak_bytes(_time_of(trace, last)) for trace in traces]
         sizes.append(max((peak for peak in peaks if peak), default=0))
-    return Memory(sizes[0], sizes[1]) if all(sizes) else None
+    return Memory(sizes[0], sizes[1], is_added_up) if all(sizes) else None
 
 
 def _time_of(trace: Trace, step: int) -> float | None:
@@ -168,7 +176,7 @@ def _throughput_words(found: Throughput | None) -> str:
 
 def _memory_words(found: Memory | None) -> str:
     if found is None:
-        return "Memory: not recorded."
+        return "Memory: not recorded, or not counted alike before and after."
     before, after = bytes_in_words(found.before_bytes), bytes_in_words(found.after_bytes)
     if before == after:
         return f"Memory: peak {before} before and after."

@@ -21,6 +21,7 @@ class Trace:
     done_t_seconds: dict[int, float] = field(default_factory=dict)  # by step
     losses: dict[int, float] = field(default_factory=dict)
     rss: list[tuple[float, int]] = field(default_factory=list)  # time and bytes of the tree
+    is_added_up: bool = False  # an older recording: shared pages count in every process
 
     def take(self, boxes: list[BlackBox]) -> None:
         """Add what the black box of the furthest process shows now."""
@@ -51,10 +52,13 @@ def read_trace(folder: RunFolder, trace: Trace | None = None) -> Trace:
     trace.run = folder.id
     try:
         trace.take(folder.boxes())
-        for row in folder.vitals():
+        vitals, recent = list(folder.vitals()), list(folder.recent_vitals())
+        notions = {row.memory_notion for row in (*vitals, *recent)}
+        trace.is_added_up = "resident, added up" in notions
+        for row in vitals:
             highest = row.maximum.get("tree.rss_bytes", row.tree.rss_bytes)
             trace.rss.append((row.t_seconds, int(highest)))
-        trace.rss += [(row.t_seconds, row.tree.rss_bytes) for row in folder.recent_vitals()]
+        trace.rss += [(row.t_seconds, row.tree.rss_bytes) for row in recent]
     except RerailError:
         pass  # what can be read is what there is
     return trace

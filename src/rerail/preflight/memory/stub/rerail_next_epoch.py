@@ -4,9 +4,11 @@ The first workers are forked before the first step. The next ones share with the
 a step has left there, and keep what it then writes over: only workers like these show how much.
 Comes in: torch's DataLoader class, and a word before the last steps. Goes out: workers beside the
 first ones, which end when the dry run stands still; a program that gets to its second epoch by
-itself is given these. Promises: nothing is begun where there may not be enough memory for both.
+itself is given these. Promises: nothing is begun where there may not be enough memory for both, nor
+where the loader is gone through once: no loop is around the loop over its batches.
 """
 
+import dis
 import os
 import signal
 import sys
@@ -15,7 +17,9 @@ import weakref
 
 ENOUGH_STEPS = 2  # of the parent since the fork: then it has written over what a step writes over
 
-_running = {}  # the loop under way: loader, iterator (weak: its end ends workers), steps before
+# The loop under way: loader, iterator (weak: its end ends workers), steps before, whether it can
+# come again.
+_running = {}
 _early = {}  # by id of the loader: the iterator that was begun early
 _begin = None
 
@@ -34,10 +38,61 @@ def watch(dataloader, steps_done, mark):
             _early.clear()  # begun for another loader: these workers come instead
             iterator = _begin(self)
         if _forks(self) and hasattr(iterator, "_workers"):
-            _running.update(loader=self, iterator=weakref.ref(iterator), begun=begun)
+            again = is_in_a_loop(sys._getframe(1))
+            _running.update(loader=self, iterator=weakref.ref(iterator), begun=begun, again=again)
         return iterator
 
     kind.__iter__ = begin_or_take_over
+
+
+def is_in_a_loop(frame):
+    """Whether a place of the program comes again, in its function or in one that called it.
+
+    `for batch in loader` asks for the iterator before its own loop begins. Where nothing fails:
+    what a handler of exceptions would do again is not looked at.
+    """
+    try:
+        while frame is not None:
+            if _leads_back(frame.f_code, frame.f_lasti):
+                return True
+            frame = frame.f_back
+    except Exception:
+        return True
+    return False
+
+
+_ENDS = ("RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE")
+_ALWAYS = ("JUMP_FORWARD", "JUMP_ABSOLUTE", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT")
+
+
+def _leads_back(code, place):
+    """Whether an instruction is reached from itself."""
+    instructions = list(dis.get_instructions(code))
+    at = {instruction.offset: index for index, instruction in enumerate(instructions)}
+    here = max(index for offset, index in at.items() if offset <= max(place, 0))
+    seen = set()
+    todo = [here]
+    while todo:
+        index = todo.pop()
+        one = instructions[index]
+        following = []
+        if one.opname not in _ENDS and one.opname not in _ALWAYS:
+            following.append(index + 1)
+        is_jump = one.opcode in dis.hasjrel or one.opcode in dis.hasjabs
+        if is_jump and not one.opname.startswith("SETUP_"):
+            following.append(at.get(one.argval, index))
+        if here in following:
+            return True
+        for each in following:
+            if each < len(instructions) and each not in seen:
+                seen.add(each)
+                todo.append(each)
+    return False
+
+
+def comes_again():
+    """Whether workers of a later epoch are to be reckoned with."""
+    return _running.get("again", True)
 
 
 def _forks(loader):
@@ -52,7 +107,7 @@ def _forks(loader):
 
 def is_shown(steps):
     """Whether the steps have gone on long enough beside workers of a later epoch, or never will."""
-    if not _running or _running["iterator"]() is None:
+    if not _running or _running["iterator"]() is None or not _running["again"]:
         return True
     return _running["begun"] > 0 and steps - _running["begun"] >= ENOUGH_STEPS
 

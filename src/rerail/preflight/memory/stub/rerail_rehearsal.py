@@ -195,6 +195,7 @@ def _report(reason, detail="", first_workers=None):
         "moved": sorted(_moved),
         "first_workers_bytes": first_workers,
         "workers_begun_step": next_epoch.begun(),
+        "loop_comes_again": next_epoch.comes_again(),
     }
     with _open(path + ".part", "w") as file:
         json.dump(report, file)
