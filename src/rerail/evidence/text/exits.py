@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rerail.evidence.text.lines import Line
+from rerail.evidence.text.signal_words import CORE_DUMPED, WORDS
 from rerail.platform.patterns import LinearPattern, LinearSet, linear
 
 SIGNALS = {
@@ -28,28 +29,7 @@ SIGNALS = {
     15: "SIGTERM",
 }
 _NAMES = {name: number for number, name in SIGNALS.items()}
-_WORDS = {
-    "killed": "SIGKILL",
-    "terminated": "SIGTERM",
-    "segmentation fault": "SIGSEGV",
-    "segmentation violation": "SIGSEGV",
-    "segfault": "SIGSEGV",
-    "aborted": "SIGABRT",
-    "abort": "SIGABRT",
-    "abort trap": "SIGABRT",
-    "bus error": "SIGBUS",
-    "illegal instruction": "SIGILL",
-    "illegal hardware instruction": "SIGILL",
-    "floating point exception": "SIGFPE",
-    "floating-point exception": "SIGFPE",
-    "erroneous arithmetic operation": "SIGFPE",
-    "hangup": "SIGHUP",
-    "interrupt": "SIGINT",
-    "trace/breakpoint trap": "SIGTRAP",
-    "trace trap": "SIGTRAP",
-    "user interrupt": "SIGINT",
-}
-_WORD = "|".join(sorted(_WORDS, key=len, reverse=True))
+_WORD = "|".join(re.escape(word) for word in sorted(WORDS, key=len, reverse=True))
 _WINDOWS = {
     0xC0000005: "SIGSEGV",
     0xC0000374: "SIGABRT",
@@ -79,19 +59,19 @@ def _of(by: str, pattern: str) -> tuple[str, LinearPattern]:
 # Groups: word (a signal in words), sig (SIGNAME), num (a signal's number), code (an exit code).
 _FORMS = [
     # "Killed", "Segmentation fault (core dumped)", "Abort trap: 6": a whole line of a shell.
-    _of("shell", rf"[\s*>`-]*(?P<word>{_WORD})(?:: \d+)?(?P<core>\s*\(core dumped\))?[.!*`]*\s*$"),
+    _of("shell", rf"[\s*>`-]*(?P<word>{_WORD})(?:: \d+)?(?P<core>{CORE_DUMPED})?[.!*`]*\s*$"),
     # "run.sh: line 40: 53306 Killed   python train.py", "[1]  + 31148 abort  python lora.py"
     _of(
         "shell",
-        rf"(?:.*: line \d+:\s+\d+|\[\d+\]\s*[+-]?\s+\d+(?:\s\w+)?) (?P<word>{_WORD})\b(?:: \d+)?"
-        r"(?P<core>\s*\(core dumped\))?(?:\s|$)",
+        rf"(?:.*: line \d+:\s+\d+|\[\d+\]\s*[+-]?\s+\d+(?:\s\w+)?) (?P<word>{_WORD})(?:: \d+)?"
+        rf"(?P<core>{CORE_DUMPED})?(?:\s|$)",
     ),
     _of(
-        "shell", rf"(?:zsh|bash|sh|-?\w*sh): (?:line \d+: )?(?:\d+ )?(?P<word>{_WORD})\b(?:\s|:|$)"
+        "shell", rf"(?:zsh|bash|sh|-?\w*sh): (?:line \d+: )?(?:\d+ )?(?P<word>{_WORD})(?:\s|:|$)"
     ),
     _of(
         "shell",
-        rf"\s*(?P<word>{_WORD})(?:: \d+)?(?P<core>\s*\(core dumped\))?\s{{2,}}\S*(?:python|sh|\./)",
+        rf"\s*(?P<word>{_WORD})(?:: \d+)?(?P<core>{CORE_DUMPED})?\s{{2,}}\S*(?:python|sh|\./)",
     ),
     _of("shell", rf"fish: .*terminated by signal (?P<sig>{_SIG})"),
     _of("shell", r"Command terminated by signal (?P<num>\d+)"),
@@ -103,7 +83,7 @@ _FORMS = [
     ),
     _of("shell", r"^(?:exit|rc|status)\s*[:=]?\s*(?P<code>\d+)$"),
     _of("shell", r"program exited with code (?P<code>-?\d+)"),
-    _of("launcher", r"exit ?code\s*:\s*(?P<code>-?\d+)\)?"),
+    _of("launcher", r"\"?exit[ _]?(?:code|status)\"?\s*[:=]\s*(?P<code>-?\d+)\)?"),
     _of("launcher", rf"\bSignal (?P<num>\d+) \((?P<sig>{_SIG})\) received by PID"),
     _of("launcher", rf"terminated with signal (?P<sig>{_SIG})"),
     _of("launcher", r"terminated with exit code (?P<code>-?\d+)"),
@@ -122,7 +102,7 @@ _FORMS = [
     _of("scheduler", r"srun: error: .*Exited with exit code (?P<code>\d+)"),
     _of("scheduler", rf"task \d+: (?P<word>{_WORD})"),
     _of("container", r"Exit Code:\s+(?P<code>\d+)"),
-    _of("container", r"(?:exited with code|terminated with exit code) (?P<code>\d+)"),
+    _of("container", r"(?:exited with code|terminated with exit code) \(?(?P<code>\d+)"),
     _of("debugger", rf"received signal (?P<sig>{_SIG})\b"),
     _of("debugger", rf"(?:terminated with signal|stop reason = signal) (?P<sig>{_SIG})"),
     _of("faulthandler", rf"Fatal Python error: (?P<word>{_WORD})"),
@@ -177,7 +157,8 @@ def find_exits(lines: Iterable[Line]) -> list[ExitLine]:
         elif line.text.rstrip().endswith(_FOLLOWERS):
             of_followers = True
         lowered = line.text.lower()
-        if not any(word in lowered for word in _WORTH) or not (one := read_exit(line)):
+        may_tell = not lowered.isascii() or any(word in lowered for word in _WORTH)
+        if not may_tell or not (one := read_exit(line)):
             continue
         if not (of_followers and one.signal == "SIGTERM"):
             found.append(one)
@@ -207,7 +188,7 @@ def _stream_rank(stream: str) -> int | None:
 
 def _meaning(groups: dict[str, str | None]) -> tuple[str | None, int | None]:
     if groups.get("word"):
-        return _WORDS[str(groups["word"]).lower()], None
+        return WORDS[str(groups["word"]).lower()], None
     if groups.get("sig"):
         name = str(groups["sig"]).upper()
         return (name, None) if name in _NAMES else (None, None)

@@ -56,6 +56,14 @@ _KEPT_TRACEBACKS = 40
 _KEPT_SYMPTOMS = 80
 # As Python's warnings module prints one: the program went on.
 _WARNING = linear(r"\.py:\d+: (?:\w+\.)*\w*Warning: ")
+# The line itself says what was done instead: it was dealt with.
+_DEALT_WITH = linear(
+    r"(?i)\b(?:ignoring|ignored|skipp(?:ing|ed)|falling back|will fall ?back|using fallback"
+    r"|entering retry loop|continuing (?:anyway|without)|using internal implementation)\b"
+)
+# Steps that are skipped because their gradients overflow are not dealt with when all of them are.
+_OF_STEPS = linear(r"(?i)skipp(?:ing|ed) (?:step|batch|update|iteration|optimizer)")
+_QUOTES_A_RAISE = linear(r"\braise\b|\bassert\b")
 _RANK_IN_NAME = linear(r"(?:rank|worker|node|task|proc|gpu|local)[-_.]?(\d+)", re.IGNORECASE)
 
 
@@ -158,7 +166,13 @@ def _observe(
     resumption = Resumption(points, finishes)
     matches = match_signatures(catalogue, lines, tracebacks, deadline)
     reader = _Reader(label, who, resumption, catalogue.echoes)
-    reader.matches([match for match in matches if not match.cause.startswith(SYMPTOM)])
+    reader.matches(
+        [
+            match
+            for match in matches
+            if not match.cause.startswith(SYMPTOM) and not _is_quoted_code(match, quoted)
+        ]
+    )
     reader.tracebacks(tracebacks)
     reader.symptoms([m for m in matches if m.cause.startswith(SYMPTOM)], lines, tracebacks)
     reader.exits(exits)
@@ -171,6 +185,24 @@ def _observe(
     found = reader.found
     found.outcome = outcome_of(exits, tracebacks, bool(finishes), resumption)
     return found
+
+
+def _is_quoted_code(match: SignatureMatch, quoted: set[tuple[int, int]]) -> bool:
+    """A word in a line of code that a traceback quotes is not a message; in a `raise` it is one."""
+    return (
+        match.traceback is None
+        and match.signature.where == "line"
+        and (match.file, match.line) in quoted
+        and not _QUOTES_A_RAISE.search(match.text)
+    )
+
+
+def _is_dealt_with(match: SignatureMatch) -> bool:
+    return (
+        match.traceback is None
+        and _DEALT_WITH.search(match.text) is not None
+        and not _OF_STEPS.search(match.text)
+    )
 
 
 class _Reader:
@@ -208,6 +240,7 @@ class _Reader:
             kept += same[: _KEPT_OF_SIGNATURE - 1] + same[_KEPT_OF_SIGNATURE - 1 :][-1:]
         for match in sorted(kept, key=lambda one: one.line):
             resumed = self._resumption.after(match.line, is_fatal=match.traceback is not None)
+            resumed = resumed or _is_dealt_with(match)
             self._add(
                 "line",
                 match.text,
@@ -248,7 +281,7 @@ class _Reader:
             else:
                 phase = phase_of_line(lines, index.get((match.file, match.line), 0))
             resumed = self._resumption.after(match.line, is_fatal=traceback is not None)
-            if traceback is not None and traceback.is_ignored:
+            if (traceback is not None and traceback.is_ignored) or _is_dealt_with(match):
                 resumed = True
             kept[match.cause, phase] = match, resumed
         for (symptom, phase), (match, resumed) in kept.items():
