@@ -29,12 +29,10 @@ COMPILED = Path(__file__).parent / NAME
 @functools.cache
 def load_catalogue() -> Catalogue:
     """Every cause, in the order of the families and then by id."""
-    files = [*cause_files(), *symptom_files(), WHAT_WHERE]
-    wanted = digest(files)
+    wanted = digest(source_files())
     tables = read_compiled(COMPILED, wanted)
     if tables is None:
-        tables = [*map(read_table, cause_files()), *map(read_symptom, symptom_files())]
-        tables.append(_parsed(WHAT_WHERE.read_text(encoding="utf-8")))
+        tables = read_tables()
         keep_compiled(COMPILED, document_of(tables, wanted))
     return _catalogue(tables)
 
@@ -49,6 +47,17 @@ def _catalogue(tables: Sequence[dict[str, Any]]) -> Catalogue:
     for cause_id, signs in signs_of(rows, list(causes), [each.id for each in symptoms]).items():
         causes[cause_id] = replace(causes[cause_id], signs=(*causes[cause_id].signs, *signs))
     return Catalogue(causes, symptoms)
+
+
+def source_files() -> list[Path]:
+    """Every file that the catalogue is made of."""
+    return [*cause_files(), *symptom_files(), WHAT_WHERE]
+
+
+def read_tables() -> list[dict[str, Any]]:
+    """Their tables, checked, in the same order."""
+    what_where = _parsed(WHAT_WHERE.read_text(encoding="utf-8"))
+    return [*map(read_table, cause_files()), *map(read_symptom, symptom_files()), what_where]
 
 
 def cause_files() -> list[Path]:
@@ -117,8 +126,7 @@ def _with_literals(table: dict[str, Any]) -> dict[str, Any]:
 
 def compile_unchecked() -> str:
     """The text of compiled.json, for a build: RE2, which checks the patterns, is not there."""
-    files = [*cause_files(), *symptom_files(), WHAT_WHERE]
     tables = [_with_literals(_parsed(path.read_text(encoding="utf-8"))) for path in cause_files()]
     tables += [read_symptom(path) for path in symptom_files()]
     tables.append(_parsed(WHAT_WHERE.read_text(encoding="utf-8")))
-    return document_of(tables, digest(files))
+    return document_of(tables, digest(source_files()))

@@ -63,7 +63,7 @@ _DEALT_WITH = linear(
 )
 # Steps that are skipped because their gradients overflow are not dealt with when all of them are.
 _OF_STEPS = linear(r"(?i)skipp(?:ing|ed) (?:step|batch|update|iteration|optimizer)")
-_QUOTES_A_RAISE = linear(r"\braise\b|\bassert\b")
+_QUOTES_A_MESSAGE = linear(r"\b(?:raise|assert)\b|^\W*[\w.]+(?:Error|Exception|Warning|Interrupt)\b")
 _RANK_IN_NAME = linear(r"(?:rank|worker|node|task|proc|gpu|local)[-_.]?(\d+)", re.IGNORECASE)
 
 
@@ -193,7 +193,7 @@ def _is_quoted_code(match: SignatureMatch, quoted: set[tuple[int, int]]) -> bool
         match.traceback is None
         and match.signature.where == "line"
         and (match.file, match.line) in quoted
-        and not _QUOTES_A_RAISE.search(match.text)
+        and not _QUOTES_A_MESSAGE.search(match.text)
     )
 
 
@@ -202,6 +202,7 @@ def _is_dealt_with(match: SignatureMatch) -> bool:
         match.traceback is None
         and _DEALT_WITH.search(match.text) is not None
         and not _OF_STEPS.search(match.text)
+        and not _QUOTES_A_MESSAGE.search(match.text)
     )
 
 
@@ -270,7 +271,7 @@ class _Reader:
         inside = {
             (found.file, line): found
             for found in tracebacks[-_KEPT_TRACEBACKS:]
-            for line in (*found.source_lines, *found.message_lines)
+            for line in (found.first_line, *found.source_lines, *found.message_lines)
         }
         index = {(line.file, line.number): at for at, line in enumerate(lines)}
         kept: dict[tuple[str, str], tuple[SignatureMatch, bool]] = {}

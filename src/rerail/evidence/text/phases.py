@@ -91,7 +91,8 @@ _TELLING = (
         "sample-loading",
         r":__getitem__$|:_?worker_loop$|:collate\w*$|:default_collate$",
         r"torch/utils/data/_utils/(?:fetch|worker|collate|pin_memory)\.py:",
-        r"torch/utils/data/dataloader\.py:(?:__next__|_next_data|_get_data|_try_get_data|_process_next_batch|_process_data)",
+        r"torch/utils/data/dataloader\.py:(?:__next__|_next_data|_get_data|_get_batch|_try_get_data|_try_get_batch"
+        r"|_process_next_batch|_process_data|_shutdown_workers|_reset|__del__|_try_put_index)",
         r"tensorflow/\S*(?:iterator_ops|data/ops/\S*)\.py:|keras/\S*data_adapter",
         r"webdataset/|mxnet/(?:gluon/data|io|image|recordio)\S*|paddle/(?:fluid/)?(?:io|reader|dataloader)\S*",
         r":(?:load_image|read_image|imread|load_audio|read_sample|get_sample|get_item|load_mosaic|next_batch)$",
