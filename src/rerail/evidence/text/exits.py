@@ -39,6 +39,8 @@ _WINDOWS = {
     0xC0000094: "SIGFPE",
     0xC000013A: "SIGINT",
 }
+# A minus sign does not survive where a status is kept in a byte: -9 becomes 247.
+_NEGATIVE_AS_BYTE = (4, 6, 7, 8, 9, 11, 15)
 _SIG = r"SIG(?:HUP|INT|QUIT|ILL|TRAP|ABRT|BUS|FPE|KILL|SEGV|PIPE|TERM)"
 
 
@@ -78,7 +80,7 @@ _FORMS = [
     _of("shell", r"Process finished with exit code (?P<code>-?\d+)"),
     _of(
         "shell",
-        r"\b(?:exit|exited|return)(?:s|ed)?\s*(?:with)?\s*(?:exit\s*)?(?:return\s*)?(?:code|status)"
+        r"\b(?:exit|exited|return)(?:s|ed)?\s*(?:with)?\s*(?:exit\s*)?(?:return\s*)?(?:status code|code|status)"
         r"\s*[:=]?\s*(?:is\s*)?(?P<code>-?\d+)\b",
     ),
     _of("shell", r"^(?:exit|rc|status)\s*[:=]?\s*(?P<code>\d+)$"),
@@ -202,11 +204,13 @@ def _meaning(groups: dict[str, str | None]) -> tuple[str | None, int | None]:
 
 
 def from_code(code: int) -> tuple[str | None, int | None]:
-    """(signal, exit code) of a status as launchers print it: -9, 137, 3221225477, 1."""
+    """(signal, exit code) of a status as launchers print it: -9, 137, 247, 3221225477, 1."""
     if windows := _WINDOWS.get(code & 0xFFFFFFFF):
         return windows, code
     if -64 < code < 0:
         return SIGNALS.get(-code), None
     if 128 < code < 160 and code - 128 in SIGNALS:
         return SIGNALS[code - 128], code
+    if 256 - code in _NEGATIVE_AS_BYTE:
+        return SIGNALS[256 - code], code
     return None, code

@@ -40,6 +40,7 @@ from rerail.evidence.text.resumption import Resumption
 from rerail.evidence.text.scan import Excerpt, excerpt_of, read_excerpt
 from rerail.evidence.text.signatures import SYMPTOM, SignatureMatch, match_signatures
 from rerail.evidence.text.tracebacks import TracebackText, find_tracebacks
+from rerail.evidence.text.wrapped import unwrapped
 from rerail.platform.deadline import Deadline, no_deadline
 from rerail.platform.patterns import linear
 from rerail.records import Evidence, Observation, Outcome
@@ -56,6 +57,10 @@ _KEPT_TRACEBACKS = 40
 _KEPT_SYMPTOMS = 80
 # As Python's warnings module prints one: the program went on.
 _WARNING = linear(r"\.py:\d+: (?:\w+\.)*\w*Warning: ")
+# The line calls itself a warning, or says that it left a step out.
+_WARNS = linear(
+    r"(?i)^\W*(?:\w+: ?)?warn(?:ing)?\b|\bskipp(?:ing|ed) (?:step|batch|update|iteration)"
+)
 # The line itself says what was done instead: it was dealt with.
 _DEALT_WITH = linear(
     r"(?i)\b(?:ignoring|ignored|skipp(?:ing|ed)|falling back|will fall ?back|using fallback"
@@ -158,6 +163,7 @@ def _together(texts: list[TextEvidence]) -> Evidence:
 def _observe(
     lines: list[Line], catalogue: Catalogue, label: str, who: str, deadline: Deadline
 ) -> TextEvidence:
+    lines = unwrapped(lines)
     tracebacks = find_tracebacks(lines)
     quoted = {(found.file, line) for found in tracebacks for line in found.source_lines}
     points = find_progress(lines, quoted)
@@ -240,7 +246,10 @@ class _Reader:
         for same in seen.values():
             kept += same[: _KEPT_OF_SIGNATURE - 1] + same[_KEPT_OF_SIGNATURE - 1 :][-1:]
         for match in sorted(kept, key=lambda one: one.line):
-            resumed = self._resumption.after(match.line, is_fatal=match.traceback is not None)
+            is_warning = match.traceback is None and _WARNS.search(match.text) is not None
+            resumed = self._resumption.after(
+                match.line, is_fatal=match.traceback is not None, is_warning=is_warning
+            )
             resumed = resumed or _is_dealt_with(match)
             self._add(
                 "line",
@@ -400,6 +409,7 @@ class _Reader:
                 library=stack.library,
                 frames=[f"{library}:{name}" for library, name in stack.frames[:40]],
                 is_recursion=stack.is_recursion,
+                is_waiting=stack.is_waiting or None,
                 resumed=resumed,
             )
             if stack.library and not resumed:
