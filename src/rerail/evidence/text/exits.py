@@ -113,6 +113,7 @@ _FORMS = [
     _of("crash-report", rf"\"(?:signal|indicator)\"\s*:\s*\"(?P<sig>{_SIG})"),
     _of("crash-report", rf"\*\*\* (?P<sig>{_SIG}) (?:\(@|received)"),
     _of("crash-report", r"Signal: [\w ]+ \((?P<num>\d+)\)"),
+    _of("crash-report", rf"\b(?:{_WORD}) \(signal (?P<num>\d+)\)"),
     _of("crash-report", r"^signal \((?P<num>\d+)\): "),
     _of(
         "crash-report",
