@@ -20,7 +20,7 @@ def kept(tmp_path: Path) -> Path:
 
 
 def wanted() -> str:
-    return digest(loader.catalogue_files())
+    return digest(loader.source_files())
 
 
 def test_it_says_what_the_files_say(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,18 +29,12 @@ COMPILED = Path(__file__).parent / NAME
 @functools.cache
 def load_catalogue() -> Catalogue:
     """Every cause, in the order of the families and then by id."""
-    wanted = digest(catalogue_files())
+    wanted = digest(source_files())
     tables = read_compiled(COMPILED, wanted)
     if tables is None:
         tables = read_tables()
         keep_compiled(COMPILED, document_of(tables, wanted))
     return _catalogue(tables)
-
-
-def read_tables() -> list[dict[str, Any]]:
-    """The causes, the symptoms, and the table that joins them; checked."""
-    tables = [*map(read_table, cause_files()), *map(read_symptom, symptom_files())]
-    return [*tables, _parsed(WHAT_WHERE.read_text(encoding="utf-8"))]
 
 
 def _catalogue(tables: Sequence[dict[str, Any]]) -> Catalogue:
@@ -55,13 +49,19 @@ def _catalogue(tables: Sequence[dict[str, Any]]) -> Catalogue:
     return Catalogue(causes, symptoms)
 
 
+def source_files() -> list[Path]:
+    """Every file that the catalogue is made of."""
+    return [*cause_files(), *symptom_files(), WHAT_WHERE]
+
+
+def read_tables() -> list[dict[str, Any]]:
+    """Their tables, checked, in the same order."""
+    what_where = _parsed(WHAT_WHERE.read_text(encoding="utf-8"))
+    return [*map(read_table, cause_files()), *map(read_symptom, symptom_files()), what_where]
+
+
 def cause_files() -> list[Path]:
     return sorted(CAUSES.glob("*/*.toml"))
-
-
-def catalogue_files() -> list[Path]:
-    """Everything that an answer may depend on."""
-    return [*cause_files(), *symptom_files(), WHAT_WHERE]
 
 
 def symptom_files() -> list[Path]:
@@ -129,4 +129,4 @@ def compile_unchecked() -> str:
     tables = [_with_literals(_parsed(path.read_text(encoding="utf-8"))) for path in cause_files()]
     tables += [read_symptom(path) for path in symptom_files()]
     tables.append(_parsed(WHAT_WHERE.read_text(encoding="utf-8")))
-    return document_of(tables, digest(catalogue_files()))
+    return document_of(tables, digest(source_files()))

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rerail.evidence.text.lines import Line
+from rerail.evidence.text.signal_words import CORE_DUMPED, WORDS
 from rerail.platform.patterns import LinearPattern, LinearSet, linear
 
 SIGNALS = {
@@ -28,28 +29,7 @@ SIGNALS = {
     15: "SIGTERM",
 }
 _NAMES = {name: number for number, name in SIGNALS.items()}
-_WORDS = {
-    "killed": "SIGKILL",
-    "terminated": "SIGTERM",
-    "segmentation fault": "SIGSEGV",
-    "segmentation violation": "SIGSEGV",
-    "segfault": "SIGSEGV",
-    "aborted": "SIGABRT",
-    "abort": "SIGABRT",
-    "abort trap": "SIGABRT",
-    "bus error": "SIGBUS",
-    "illegal instruction": "SIGILL",
-    "illegal hardware instruction": "SIGILL",
-    "floating point exception": "SIGFPE",
-    "floating-point exception": "SIGFPE",
-    "erroneous arithmetic operation": "SIGFPE",
-    "hangup": "SIGHUP",
-    "interrupt": "SIGINT",
-    "trace/breakpoint trap": "SIGTRAP",
-    "trace trap": "SIGTRAP",
-    "user interrupt": "SIGINT",
-}
-_WORD = "|".join(sorted(_WORDS, key=len, reverse=True))
+_WORD = "|".join(re.escape(word) for word in sorted(WORDS, key=len, reverse=True))
 _WINDOWS = {
     0xC0000005: "SIGSEGV",
     0xC0000374: "SIGABRT",
@@ -59,6 +39,8 @@ _WINDOWS = {
     0xC0000094: "SIGFPE",
     0xC000013A: "SIGINT",
 }
+# A minus sign does not survive where a status is kept in a byte: -9 becomes 247.
+_NEGATIVE_AS_BYTE = (4, 6, 7, 8, 9, 11, 15)
 _SIG = r"SIG(?:HUP|INT|QUIT|ILL|TRAP|ABRT|BUS|FPE|KILL|SEGV|PIPE|TERM)"
 
 
@@ -79,31 +61,29 @@ def _of(by: str, pattern: str) -> tuple[str, LinearPattern]:
 # Groups: word (a signal in words), sig (SIGNAME), num (a signal's number), code (an exit code).
 _FORMS = [
     # "Killed", "Segmentation fault (core dumped)", "Abort trap: 6": a whole line of a shell.
-    _of("shell", rf"[\s*>`-]*(?P<word>{_WORD})(?:: \d+)?(?P<core>\s*\(core dumped\))?[.!*`]*\s*$"),
+    _of("shell", rf"[\s*>`-]*(?P<word>{_WORD})(?:: \d+)?(?P<core>{CORE_DUMPED})?[.!*`]*\s*$"),
     # "run.sh: line 40: 53306 Killed   python train.py", "[1]  + 31148 abort  python lora.py"
     _of(
         "shell",
-        rf"(?:.*: line \d+:\s+\d+|\[\d+\]\s*[+-]?\s+\d+(?:\s\w+)?) (?P<word>{_WORD})\b(?:: \d+)?"
-        r"(?P<core>\s*\(core dumped\))?(?:\s|$)",
+        rf"(?:.*: line \d+:\s+\d+|\[\d+\]\s*[+-]?\s+\d+(?:\s\w+)?) (?P<word>{_WORD})(?:: \d+)?"
+        rf"(?P<core>{CORE_DUMPED})?(?:\s|$)",
     ),
-    _of(
-        "shell", rf"(?:zsh|bash|sh|-?\w*sh): (?:line \d+: )?(?:\d+ )?(?P<word>{_WORD})\b(?:\s|:|$)"
-    ),
+    _of("shell", rf"(?:zsh|bash|sh|-?\w*sh): (?:line \d+: )?(?:\d+ )?(?P<word>{_WORD})(?:\s|:|$)"),
     _of(
         "shell",
-        rf"\s*(?P<word>{_WORD})(?:: \d+)?(?P<core>\s*\(core dumped\))?\s{{2,}}\S*(?:python|sh|\./)",
+        rf"\s*(?P<word>{_WORD})(?:: \d+)?(?P<core>{CORE_DUMPED})?\s{{2,}}\S*(?:python|sh|\./)",
     ),
     _of("shell", rf"fish: .*terminated by signal (?P<sig>{_SIG})"),
     _of("shell", r"Command terminated by signal (?P<num>\d+)"),
     _of("shell", r"Process finished with exit code (?P<code>-?\d+)"),
     _of(
         "shell",
-        r"\b(?:exit|exited|return)(?:s|ed)?\s*(?:with)?\s*(?:exit\s*)?(?:return\s*)?(?:code|status)"
+        r"\b(?:exit|exited|return)(?:s|ed)?\s*(?:with)?\s*(?:exit\s*)?(?:return\s*)?(?:status code|code|status)"
         r"\s*[:=]?\s*(?:is\s*)?(?P<code>-?\d+)\b",
     ),
     _of("shell", r"^(?:exit|rc|status)\s*[:=]?\s*(?P<code>\d+)$"),
     _of("shell", r"program exited with code (?P<code>-?\d+)"),
-    _of("launcher", r"exit ?code\s*:\s*(?P<code>-?\d+)\)?"),
+    _of("launcher", r"\"?exit[ _]?(?:code|status)\"?\s*[:=]\s*(?P<code>-?\d+)\)?"),
     _of("launcher", rf"\bSignal (?P<num>\d+) \((?P<sig>{_SIG})\) received by PID"),
     _of("launcher", rf"terminated with signal (?P<sig>{_SIG})"),
     _of("launcher", r"terminated with exit code (?P<code>-?\d+)"),
@@ -122,7 +102,7 @@ _FORMS = [
     _of("scheduler", r"srun: error: .*Exited with exit code (?P<code>\d+)"),
     _of("scheduler", rf"task \d+: (?P<word>{_WORD})"),
     _of("container", r"Exit Code:\s+(?P<code>\d+)"),
-    _of("container", r"(?:exited with code|terminated with exit code) (?P<code>\d+)"),
+    _of("container", r"(?:exited with code|terminated with exit code) \(?(?P<code>\d+)"),
     _of("debugger", rf"received signal (?P<sig>{_SIG})\b"),
     _of("debugger", rf"(?:terminated with signal|stop reason = signal) (?P<sig>{_SIG})"),
     _of("faulthandler", rf"Fatal Python error: (?P<word>{_WORD})"),
@@ -131,6 +111,7 @@ _FORMS = [
     _of("crash-report", rf"\"(?:signal|indicator)\"\s*:\s*\"(?P<sig>{_SIG})"),
     _of("crash-report", rf"\*\*\* (?P<sig>{_SIG}) (?:\(@|received)"),
     _of("crash-report", r"Signal: [\w ]+ \((?P<num>\d+)\)"),
+    _of("crash-report", rf"\b(?:{_WORD}) \(signal (?P<num>\d+)\)"),
     _of("crash-report", r"^signal \((?P<num>\d+)\): "),
     _of(
         "crash-report",
@@ -177,7 +158,8 @@ def find_exits(lines: Iterable[Line]) -> list[ExitLine]:
         elif line.text.rstrip().endswith(_FOLLOWERS):
             of_followers = True
         lowered = line.text.lower()
-        if not any(word in lowered for word in _WORTH) or not (one := read_exit(line)):
+        may_tell = not lowered.isascii() or any(word in lowered for word in _WORTH)
+        if not may_tell or not (one := read_exit(line)):
             continue
         if not (of_followers and one.signal == "SIGTERM"):
             found.append(one)
@@ -207,7 +189,7 @@ def _stream_rank(stream: str) -> int | None:
 
 def _meaning(groups: dict[str, str | None]) -> tuple[str | None, int | None]:
     if groups.get("word"):
-        return _WORDS[str(groups["word"]).lower()], None
+        return WORDS[str(groups["word"]).lower()], None
     if groups.get("sig"):
         name = str(groups["sig"]).upper()
         return (name, None) if name in _NAMES else (None, None)
@@ -221,11 +203,13 @@ def _meaning(groups: dict[str, str | None]) -> tuple[str | None, int | None]:
 
 
 def from_code(code: int) -> tuple[str | None, int | None]:
-    """(signal, exit code) of a status as launchers print it: -9, 137, 3221225477, 1."""
+    """(signal, exit code) of a status as launchers print it: -9, 137, 247, 3221225477, 1."""
     if windows := _WINDOWS.get(code & 0xFFFFFFFF):
         return windows, code
     if -64 < code < 0:
         return SIGNALS.get(-code), None
     if 128 < code < 160 and code - 128 in SIGNALS:
         return SIGNALS[code - 128], code
+    if 256 - code in _NEGATIVE_AS_BYTE:
+        return SIGNALS[256 - code], code
     return None, code

@@ -40,6 +40,8 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 # A message that was printed right behind a progress bar: "... 25.43s/it]Traceback (most ...".
 _BEHIND_BAR = linear(
     r"[\]s](\[rank\d+\]:|\[E |\[INFO\||Traceback \(most recent|[A-Z]\w+Error: |OMP: )"
+    # tqdm's own words end with the bracket behind the rate.
+    r"|(?:it/s|s/it)(?:, [^\]\n]{0,300})?\]\s?(\S)"
 )
 
 PREFIX_CHARS = 240  # a launcher's prefix is shorter
@@ -149,5 +151,5 @@ def _segments(raw: str) -> list[str]:
 
 
 def _cut_behind_bars(text: str) -> list[str]:
-    cuts = [0, *(found.start(1) for found in _BEHIND_BAR.finditer(text)), len(text)]
+    cuts = [0, *(found.start(found.lastindex) for found in _BEHIND_BAR.finditer(text)), len(text)]
     return [text[start:end] for start, end in itertools.pairwise(cuts)]

@@ -40,6 +40,7 @@ from rerail.evidence.text.resumption import Resumption
 from rerail.evidence.text.scan import Excerpt, excerpt_of, read_excerpt
 from rerail.evidence.text.signatures import SYMPTOM, SignatureMatch, match_signatures
 from rerail.evidence.text.tracebacks import TracebackText, find_tracebacks
+from rerail.evidence.text.wrapped import unwrapped
 from rerail.platform.deadline import Deadline, no_deadline
 from rerail.platform.patterns import linear
 from rerail.records import Evidence, Observation, Outcome
@@ -56,6 +57,20 @@ _KEPT_TRACEBACKS = 40
 _KEPT_SYMPTOMS = 80
 # As Python's warnings module prints one: the program went on.
 _WARNING = linear(r"\.py:\d+: (?:\w+\.)*\w*Warning: ")
+# The line calls itself a warning, or says that it left a step out.
+_WARNS = linear(
+    r"(?i)^\W*(?:\w+: ?)?warn(?:ing)?\b|\bskipp(?:ing|ed) (?:step|batch|update|iteration)"
+)
+# The line itself says what was done instead: it was dealt with.
+_DEALT_WITH = linear(
+    r"(?i)\b(?:ignoring|ignored|skipp(?:ing|ed)|falling back|will fall ?back|using fallback"
+    r"|entering retry loop|continuing (?:anyway|without)|using internal implementation)\b"
+)
+# Steps that are skipped because their gradients overflow are not dealt with when all of them are.
+_OF_STEPS = linear(r"(?i)skipp(?:ing|ed) (?:step|batch|update|iteration|optimizer)")
+_QUOTES_A_MESSAGE = linear(
+    r"\b(?:raise|assert)\b|^\W*[\w.]+(?:Error|Exception|Warning|Interrupt)\b"
+)
 _RANK_IN_NAME = linear(r"(?:rank|worker|node|task|proc|gpu|local)[-_.]?(\d+)", re.IGNORECASE)
 
 
@@ -150,6 +165,7 @@ def _together(texts: list[TextEvidence]) -> Evidence:
 def _observe(
     lines: list[Line], catalogue: Catalogue, label: str, who: str, deadline: Deadline
 ) -> TextEvidence:
+    lines = unwrapped(lines)
     tracebacks = find_tracebacks(lines)
     quoted = {(found.file, line) for found in tracebacks for line in found.source_lines}
     points = find_progress(lines, quoted)
@@ -158,7 +174,13 @@ def _observe(
     resumption = Resumption(points, finishes)
     matches = match_signatures(catalogue, lines, tracebacks, deadline)
     reader = _Reader(label, who, resumption, catalogue.echoes)
-    reader.matches([match for match in matches if not match.cause.startswith(SYMPTOM)])
+    reader.matches(
+        [
+            match
+            for match in matches
+            if not match.cause.startswith(SYMPTOM) and not _is_quoted_code(match, quoted)
+        ]
+    )
     reader.tracebacks(tracebacks)
     reader.symptoms([m for m in matches if m.cause.startswith(SYMPTOM)], lines, tracebacks)
     reader.exits(exits)
@@ -171,6 +193,25 @@ def _observe(
     found = reader.found
     found.outcome = outcome_of(exits, tracebacks, bool(finishes), resumption)
     return found
+
+
+def _is_quoted_code(match: SignatureMatch, quoted: set[tuple[int, int]]) -> bool:
+    """A word in a line of code that a traceback quotes is not a message; in a `raise` it is one."""
+    return (
+        match.traceback is None
+        and match.signature.where == "line"
+        and (match.file, match.line) in quoted
+        and not _QUOTES_A_MESSAGE.search(match.text)
+    )
+
+
+def _is_dealt_with(match: SignatureMatch) -> bool:
+    return (
+        match.traceback is None
+        and _DEALT_WITH.search(match.text) is not None
+        and not _OF_STEPS.search(match.text)
+        and not _QUOTES_A_MESSAGE.search(match.text)
+    )
 
 
 class _Reader:
@@ -207,7 +248,11 @@ class _Reader:
         for same in seen.values():
             kept += same[: _KEPT_OF_SIGNATURE - 1] + same[_KEPT_OF_SIGNATURE - 1 :][-1:]
         for match in sorted(kept, key=lambda one: one.line):
-            resumed = self._resumption.after(match.line, is_fatal=match.traceback is not None)
+            is_warning = match.traceback is None and _WARNS.search(match.text) is not None
+            resumed = self._resumption.after(
+                match.line, is_fatal=match.traceback is not None, is_warning=is_warning
+            )
+            resumed = resumed or _is_dealt_with(match)
             self._add(
                 "line",
                 match.text,
@@ -237,7 +282,7 @@ class _Reader:
         inside = {
             (found.file, line): found
             for found in tracebacks[-_KEPT_TRACEBACKS:]
-            for line in (*found.source_lines, *found.message_lines)
+            for line in (found.first_line, *found.source_lines, *found.message_lines)
         }
         index = {(line.file, line.number): at for at, line in enumerate(lines)}
         kept: dict[tuple[str, str], tuple[SignatureMatch, bool]] = {}
@@ -248,7 +293,7 @@ class _Reader:
             else:
                 phase = phase_of_line(lines, index.get((match.file, match.line), 0))
             resumed = self._resumption.after(match.line, is_fatal=traceback is not None)
-            if traceback is not None and traceback.is_ignored:
+            if (traceback is not None and traceback.is_ignored) or _is_dealt_with(match):
                 resumed = True
             kept[match.cause, phase] = match, resumed
         for (symptom, phase), (match, resumed) in kept.items():
@@ -366,6 +411,7 @@ class _Reader:
                 library=stack.library,
                 frames=[f"{library}:{name}" for library, name in stack.frames[:40]],
                 is_recursion=stack.is_recursion,
+                is_waiting=stack.is_waiting or None,
                 resumed=resumed,
             )
             if stack.library and not resumed:

@@ -124,13 +124,16 @@ _DEVICE = linear(r"gpu|cuda|device|vram|hbm|mps|disk|swap|cache hit|bandwidth", 
 # "mem: 2345" without a unit is how a training log prints the GPU's megabytes.
 _BARE_NUMBER = linear(r"\bmem(?:ory)?: ?\d{3,5}\b\s*(?P<unit>[kmg]?)", re.IGNORECASE)
 _DIGITS = linear(r"[-+]?\d[\d,.]*")
+_COLUMNS = frozenset({"RSS", "RES"})
+_TABLE_NUMBER = linear(r"(\d+(?:\.\d+)?)([KMGTkmgt]?)i?")
+_MOST_TABLE_LINES = 4000
 _MOST_SERIES = 400
 _MOST_MEMORY_LINES = 2000
 _MOST_FIGURES = 12  # of one line
 
 
 def find_printed_growth(lines: Sequence[Line]) -> list[PrintedGrowth]:
-    series: dict[str, list[tuple[Line, float]]] = defaultdict(list)
+    series = _columns(lines)
     for line in _about_memory(lines):
         if len(series) > _MOST_SERIES:
             break
@@ -147,6 +150,37 @@ def find_printed_growth(lines: Sequence[Line]) -> list[PrintedGrowth]:
             done = match.start(2)
             series[before[-80:]].append((line, -value if _FALLING.search(label) else value))
     return [growth for points in series.values() if (growth := _growth(points))]
+
+
+def _columns(lines: Sequence[Line]) -> dict[str, list[tuple[Line, float]]]:
+    """Used memory in tables that are printed again and again: `free`, `ps`, `top`.
+
+    The header names the column; `free` begins its rows with a name that has no header, and in the
+    others the process's number tells whose row it is.
+    """
+    series: dict[str, list[tuple[Line, float]]] = defaultdict(list)
+    column, whose, is_free = None, None, False
+    for line in lines[-_MOST_TABLE_LINES:]:
+        if len(line.text) > 400:
+            continue
+        words = line.text.split()
+        if "used" in words and "free" in words and words[0] == "total":
+            column, whose, is_free = words.index("used") + 1, 0, True
+        elif "PID" in words and (named := _COLUMNS.intersection(words)):
+            column, whose, is_free = words.index(sorted(named)[0]), words.index("PID"), False
+        elif column is not None and whose is not None and len(words) > max(column, whose):
+            if is_free and words[0] != "Mem:":
+                continue
+            if (value := _table_value(words[column])) is not None:
+                series[f"table {words[whose]}"].append((line, value))
+        if len(series) > _MOST_SERIES:
+            break
+    return series
+
+
+def _table_value(word: str) -> float | None:
+    found = _TABLE_NUMBER.fullmatch(word)
+    return float(found.group(1)) * _UNITS[found.group(2).lower()] if found else None
 
 
 def _about_memory(lines: Sequence[Line]) -> list[Line]:

@@ -57,6 +57,13 @@ class NativeStack:
         return ""
 
     @property
+    def is_waiting(self) -> bool:
+        """A debugger that was attached to a process which stands still: no crash."""
+        return self.tool == "debugger" and any(
+            _WAITS.search(function) for _, function in self.frames[:2]
+        )
+
+    @property
     def is_recursion(self) -> bool:
         if self.deepest >= DEEP:
             return True
@@ -66,6 +73,13 @@ class NativeStack:
 
 _PLUMBING = linear(
     r"(?:libc|libpthread|ld-linux\S*|libsystem_\w+|libm|libdl|linux-vdso|libstdc\+\+|libc\+\+abi)\b|python[\d.]*$|libpython"
+)
+
+
+_WAITS = linear(
+    r"(?i)futex|sem_(?:timed)?wait|cond_(?:timed)?wait|lll_lock_wait|pthread_join|epoll_wait|^_*poll\b"
+    r"|^_*select\b|nanosleep|^_*wait(?:4|pid|id)\b|^_*recv|^_*accept|^_*read\b|psynch_|acquire_lock"
+    r"|semaphore_(?:timed)?wait|mach_msg"
 )
 
 

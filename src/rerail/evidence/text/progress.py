@@ -63,6 +63,8 @@ _OF_TRAINING = linear(
 )
 _TITLE = linear(r"[A-Za-z][A-Za-z _/.-]{2,}")
 _TROUBLE = linear(r"error|exception|traceback|fatal|failed|abort|warn", re.IGNORECASE)
+# What was trained so far is written to a file: no step was made.
+_KEEPS = linear(r"(?i)\b(?:sav(?:ing|ed)|export(?:ing|ed)|writ(?:ing|ten|e)|wrote)\b")
 _WORK = (
     r"(?:training|train|fine-?tuning|pre-?training|run|job|everything|all|fit|optimi[sz]ation"
     r"|experiment)"
@@ -123,6 +125,8 @@ def read_progress(line: Line) -> ProgressPoint | None:
     losses = _LOSS.findall(text) if "loss" in possible else []
     gradient = _GRADIENT.search(text) if "gradient" in possible else None
     if not (bar or step or epoch or losses or gradient):
+        return None
+    if not (bar or losses or gradient) and _KEEPS.search(text[:400]):
         return None
     at = total = None
     if step:

@@ -26,11 +26,16 @@ class Resumption:
         self._next = _next_keys(points, self._keys)
         self._last_finish = max((line.number for line in finishes), default=-1)
 
-    def after(self, line: int, *, is_fatal: bool) -> bool:
-        """Whether the program went on after the line; `is_fatal` demands progress as proof."""
+    def after(self, line: int, *, is_fatal: bool, is_warning: bool = False) -> bool:
+        """Whether the program went on after the line.
+
+        `is_fatal` demands progress as proof; after what only warns, the first step is enough.
+        """
         at = bisect.bisect_right(self._lines, line)
         steps = self._advanced(at)
         finished = self._last_finish > line
+        if is_warning and steps >= 1:
+            return True
         return steps >= _ENOUGH or (finished and (steps >= 1 or not is_fatal))
 
     def _advanced(self, at: int) -> int:

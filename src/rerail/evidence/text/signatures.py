@@ -105,10 +105,7 @@ def _on_text(
         if start in seen:
             continue
         seen.add(start)
-        # A pattern may begin with the end of the line before.
-        line = text.line_at(start + match.group().startswith("\n"))
-        if signature.unless and _compiled(signature.unless).search(line.text):
-            continue
+        line = _line_of(text, start, match)
         if signature.unless_through:
             frame = raised_in.get((line.file, line.number), "")
             if _compiled(signature.unless_through).search(frame):
@@ -118,12 +115,17 @@ def _on_text(
             return
 
 
+def _line_of(text: Text, start: int, match: re.Match[str]) -> Line:
+    """The line of a match; its pattern may begin with the end of the line before."""
+    return text.line_at(start + match.group().startswith("\n"))
+
+
 def _spans(
     signature: Signature, text: Text, places: Places | None
 ) -> Iterator[tuple[int, re.Match[str]]]:
     """Where the pattern matches: the offset in the whole text, and the match."""
     if not signature.literals:
-        yield from _matches(signature, text.text, 0)
+        yield from _allowed(signature, text, Stretch(0, len(text.text)))
     if places is None:
         return
     tried: dict[Stretch, list[tuple[int, re.Match[str]]]] = {}
@@ -133,12 +135,24 @@ def _spans(
             if at < seen_until:
                 continue
             if stretch not in tried:
-                matches = _matches(signature, text.text[stretch.start : stretch.end], stretch.start)
+                matches = _allowed(signature, text, stretch)
                 most = None if places.are_wrapped else 1
                 tried[stretch] = list(itertools.islice(matches, most))
             if tried[stretch]:
                 seen_until = stretch.end  # the stretch showed the next lines too
                 yield from tried[stretch]
+
+
+def _allowed(
+    signature: Signature, text: Text, stretch: Stretch
+) -> Iterator[tuple[int, re.Match[str]]]:
+    """Without those whose line `unless` refuses: a refused one must not hide the next."""
+    for start, match in _matches(signature, text.text[stretch.start : stretch.end], stretch.start):
+        if signature.unless:
+            line = _line_of(text, start, match)
+            if _compiled(signature.unless).search(line.text):
+                continue
+        yield start, match
 
 
 def _matches(signature: Signature, text: str, offset: int) -> Iterator[tuple[int, re.Match[str]]]:

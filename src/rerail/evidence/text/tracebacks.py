@@ -20,7 +20,9 @@ from rerail.platform.patterns import linear
 
 _HEADER = linear(r"(?:Original )?Traceback \(most recent call last\):?")
 _FRAME = linear(
-    r"\s*File \"?(?P<file>[^\"\n]+?)\"?, line (?P<line>\d{1,9})(?:,? in (?P<function>[^\n]+))?\s*$"
+    # Two processes that write at once put a frame behind a piece of another line.
+    r"(?:\s*|[^\"\n]{1,120}\s{2})File \"?(?P<file>[^\"\n]+?)\"?, line (?P<line>\d{1,9})"
+    r"(?:,? in (?P<function>[^\n]+))?\s*$"
 )
 _IPYTHON_FRAME = linear(
     r"\s*(?P<file>(?:[~/\w.]|[A-Za-z]:\\)[^\s()]*\.pyx?|<ipython-input[^>]*>)"
