@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready-$(TRAINING)
 
-.PHONY: help setup demo test test-slow coverage fuzz lint bench clean
+.PHONY: help setup demo foreign test test-slow coverage fuzz lint bench clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -27,13 +27,22 @@ ifneq ($(TRAINING),no)
 endif
 	touch $@
 
+# In an environment of their own: they bring gigabytes, and versions that nothing else here needs.
+FOREIGN := .venv-foreign
+foreign: $(FOREIGN)/bin/.ready  ## the trainers of other people that the slow tests run, in .venv-foreign
+
+$(FOREIGN)/bin/.ready: tests/foreign/requirements.txt
+	test -x $(FOREIGN)/bin/python || '$(PYTHON)' -m venv $(FOREIGN)
+	$(FOREIGN)/bin/python -m pip install --quiet --requirement $<
+	touch $@
+
 demo: setup  ## a training dies; rerail says why, proves it, and brings it back
 	scripts/demo
 
 test: setup  ## all tests that take seconds, in parallel
 	$(BIN)/python -m pytest -n 2 -m 'not slow'
 
-test-slow: setup  ## the long ones: repetitions, chaos, whole stories, new property examples
+test-slow: setup foreign  ## the long ones: repetitions, chaos, whole stories, new property examples
 	$(BIN)/python -m pytest -n 2 -m slow
 	$(BIN)/python -m pytest -n 2 -m 'hypothesis and not slow' --hypothesis-profile=search
 
@@ -54,4 +63,4 @@ bench: setup  ## the figures in docs/figures.md
 	$(BIN)/python -m benchmarks
 
 clean:  ## remove what make made
-	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache htmlcov .coverage*
+	rm -rf $(VENV) $(FOREIGN) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache htmlcov .coverage*

@@ -72,7 +72,8 @@ def weigh(evidence: Evidence, catalogue: Catalogue) -> dict[str, Case]:
     has_failed = evidence.outcome.kind != "ok"
     for observation in evidence.observations:
         is_of_those = observation.data.get("pid") in unimportant
-        if not is_of_those and not _is_our_own_doing(observation, evidence):
+        is_tidying = observation.kind == "death" and observation.data.get("is_tidying")
+        if not (is_of_those or is_tidying or _is_our_own_doing(observation, evidence)):
             by_kind.setdefault(observation.kind, []).append(observation)
     cases: dict[str, Case] = {}
     warned = ONLY_WARNED if _is_known_to_have_ended_it(by_kind) else 1.0
@@ -80,7 +81,9 @@ def weigh(evidence: Evidence, catalogue: Catalogue) -> dict[str, Case]:
         case = Case(cause)
         _signatures(case, by_kind.get("line", []), first, warned)
         _signs(case, by_kind, first)
-        if case.items and (has_failed or _tells_of_an_event(case)):
+        # Whoever says in its output that it was told to end was told so by rerail.
+        is_ours = evidence.outcome.kind == "hang" and cause.policy.is_from_outside
+        if case.items and not is_ours and (has_failed or _tells_of_an_event(case)):
             cases[cause.id] = case
     return _without_who_ended_the_hang(cases)
 
@@ -126,8 +129,11 @@ def _tells_of_an_event(case: Case) -> bool:
 
 
 def _pids_done_without(evidence: Evidence) -> set[int]:
-    """Helpers that died while the run went on and ended well."""
-    if evidence.outcome.kind != "ok":
+    """Helpers that died while the run went on and ended well, and the output says nothing of it.
+
+    If it does say that one was killed, what is recorded of that kill has to be heard too.
+    """
+    if evidence.outcome.kind != "ok" or _tells_of_a_kill(evidence):
         return set()
     return {
         o.data["pid"]
@@ -137,6 +143,13 @@ def _pids_done_without(evidence: Evidence) -> set[int]:
         and not o.data.get("was_training")
         and o.data.get("role") not in ("main", "rank")
     }
+
+
+def _tells_of_a_kill(evidence: Evidence) -> bool:
+    return any(
+        o.kind == "exit-line" and o.data.get("signal") and not _was_survived(o)
+        for o in evidence.observations
+    )
 
 
 def _is_our_own_doing(observation: Observation, evidence: Evidence) -> bool:

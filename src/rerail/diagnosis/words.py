@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rerail.platform.patterns import linear
 from rerail.wording import (
     bytes_in_words,
     cut,
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from rerail.diagnosis.result import Diagnosis
 
 MOST_MESSAGE = 160
+# XGBoost and others begin a message with "[18:40:29] /build/src/data/data.cc:522: ".
+_PLACE_IN_CPP = linear(r"\[\d\d:\d\d:\d\d\] \S+:\d+: ")
+# What is wrong stands in the line below: load_state_dict, Keras.
+_ONLY_ANNOUNCES = linear(r":$|^[\w.]+: Exception encountered when calling .{1,120}\.$")
 _CRASH_SIGNALS = ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS")
 
 
@@ -82,9 +87,12 @@ def _step(facts: dict[str, Any]) -> str:
 
 
 def _exception(facts: dict[str, Any]) -> str:
-    text = str(facts.get("exception_text") or "").strip()
-    first = " ".join(text.partition("\n")[0].split())
-    return cut(first, MOST_MESSAGE).rstrip(".")
+    lines = str(facts.get("exception_text") or "").strip().split("\n")
+    first = _PLACE_IN_CPP.sub("", " ".join(lines[0].split()))
+    if _ONLY_ANNOUNCES.search(first):
+        detail = next((" ".join(line.split()) for line in lines[1:] if line.strip()), "")
+        first = f"{first.rstrip('.:')}: {detail}" if detail else first
+    return cut(first, MOST_MESSAGE).rstrip(".:")
 
 
 def _crash(diagnosis: Diagnosis, words: dict[str, str]) -> str:

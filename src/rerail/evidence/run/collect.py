@@ -24,7 +24,12 @@ from rerail.evidence.run.material import RecordedRun, read_material
 from rerail.evidence.run.memory import read_memory_growth, read_near_memory_limits
 from rerail.evidence.run.oom import read_oom_kills
 from rerail.evidence.run.output import observe_output
-from rerail.evidence.run.progress import read_loaded_files, read_progress, read_settings
+from rerail.evidence.run.progress import (
+    NOT_TRAINING,
+    read_loaded_files,
+    read_progress,
+    read_settings,
+)
 from rerail.evidence.run.ranks import read_failed_first
 from rerail.evidence.run.stalls import read_stalls
 from rerail.evidence.run.unrecorded import read_unrecorded_crashes
@@ -39,6 +44,9 @@ Reader = Callable[[RecordedRun], list[Observation]]
 
 # What a parent says of a child that is gone: not the child's own words.
 _OF_A_CHILD = linear(r"[Ww]orker|subprocess|[Pp]rocess(?:es)? (?:died|exited|terminated|was)")
+
+# The end of a traceback that came from another process as text.
+_FORWARDED = linear(r'\s*"""\s*$')
 
 # In the order in which a person would want to hear them.
 READERS: tuple[Reader, ...] = (
@@ -95,8 +103,8 @@ def collect_recorded(
         outcome=read_outcome(run),
         observations=observations,
         facts={
-            **_not_of_an_echo(text.facts, observations),
-            **_with_its_code(told_facts, text.facts),
+            **_not_of_another_bar(_not_of_an_echo(text.facts, observations), run),
+            **_where_a_worker_raised(_with_its_code(told_facts, text.facts), text.observations),
             **read_facts(run, observations),
         },
         origin="run",
@@ -150,6 +158,14 @@ def _not_of_an_echo(facts: dict[str, Any], recorded: Sequence[Observation]) -> d
     return {name: value for name, value in facts.items() if name not in _OF_AN_EXCEPTION}
 
 
+def _not_of_another_bar(facts: dict[str, Any], run: RecordedRun) -> dict[str, Any]:
+    """How many steps an evaluation has is not how many the training has."""
+    box = run.training_box
+    if box is None or box.phase not in NOT_TRAINING:
+        return facts
+    return {name: value for name, value in facts.items() if name != "total"}
+
+
 def _with_its_code(told: dict[str, Any], printed: dict[str, Any]) -> dict[str, Any]:
     """The black box has no lines of code; the traceback in the output may have the same frame's."""
     known, shown = told.get("where"), printed.get("where")
@@ -159,6 +175,23 @@ def _with_its_code(told: dict[str, Any], printed: dict[str, Any]) -> dict[str, A
         return told
     where = {**known, "code": shown["code"]}
     return {**told, "where": where, "raised_at": printed.get("raised_at", told.get("raised_at"))}
+
+
+def _where_a_worker_raised(
+    told: dict[str, Any], from_text: Sequence[Observation]
+) -> dict[str, Any]:
+    """A pool raises the exception of a worker once more: the worker's traceback has the place.
+
+    concurrent.futures, multiprocessing and joblib print it before their own, in quotes.
+    """
+    for o in from_text:
+        if o.kind != "traceback" or not o.data.get("is_chained") or not o.data.get("where"):
+            continue
+        said = f"{o.data.get('full_type')}: {o.data.get('message', '')}"
+        if _FORWARDED.search(said) and _FORWARDED.sub("", said) == told.get("exception_text"):
+            where = {**o.data["where"], "process": "a worker process"}
+            return {**told, "where": where, "raised_at": o.data.get("raised_at")}
+    return told
 
 
 def _missing(run: RecordedRun, what: str, why: str) -> Observation:

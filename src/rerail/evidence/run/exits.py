@@ -16,6 +16,7 @@ import shlex
 
 from rerail.evidence.run.material import RecordedRun
 from rerail.platform.command_line import program_name
+from rerail.platform.patterns import linear
 from rerail.records import Observation, Outcome, OutcomeKind, ProcessRecord
 from rerail.wording import process_in_words, seconds_in_words, sentence
 
@@ -26,6 +27,11 @@ _TIDYING_SIGNALS = {"SIGTERM", "SIGKILL", "SIGHUP", "SIGINT", "SIGPIPE"}
 # A parent that dies takes its children along within this time: torch's workers look for their
 # parent every five seconds, launchers send SIGTERM and wait.
 _TIDYING_SECONDS = 6.0
+_LOST_A_CHILD = linear(
+    r"[Ww]orker|\b[Ss]ub-?process|\b[Pp]rocess|\b[Cc]hild|[Aa]ctor|[Kk]ernel|[Pp]eer|[Cc]onnection"
+    r"|EOFError|Broken|[Tt]ime(?:d |-)?out|\b[Dd]ied|[Dd]ead|[Tt]erminat|[Kk]ill|[Ss]ignal|SIG[A-Z]"
+    r"|exited|SystemExit|KeyboardInterrupt|[Mm]emory|Empty"
+)
 
 
 def read_outcome(run: RecordedRun) -> Outcome:
@@ -133,7 +139,25 @@ def _is_tidying(
         return False
     if went_on <= 0:  # died with or after the main process
         return process.signal in _TIDYING_SIGNALS or process.exit_code is not None
-    return process.signal == "SIGTERM" and went_on <= _TIDYING_SECONDS
+    if went_on > _TIDYING_SECONDS:
+        return False
+    return process.signal == "SIGTERM" or is_killed_with_its_pool(run, process)
+
+
+def is_killed_with_its_pool(run: RecordedRun, process: ProcessRecord) -> bool:
+    """A pool of workers (joblib's) ends them with SIGKILL while an exception leaves it.
+
+    It was so if the main process raised that exception, and it says nothing of a child, a peer or
+    a connection that was lost: an exception that follows from a killed child does.
+    """
+    main = run.main
+    if process.signal != "SIGKILL" or main is None or process.key == main.key:
+        return False
+    box = next((box for box in run.boxes if box.pid == main.pid and box.exception_type), None)
+    if box is None or main.exit_code in (0, None):
+        return False
+    message = (box.exception_text or "").strip().partition("\n")[0]
+    return not _LOST_A_CHILD.search(f"{box.exception_type}: {message}")
 
 
 def read_outside_signals(run: RecordedRun) -> list[Observation]:

@@ -12,11 +12,12 @@ from typing import Any
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.memory import limit_uses, memory_limits, tree_peak
 from rerail.evidence.run.places import process_name
-from rerail.evidence.run.progress import last_printed
+from rerail.evidence.run.progress import NOT_TRAINING, last_printed
 from rerail.evidence.run.stalls import hang_facts
 from rerail.evidence.run.uses import read_uses
 from rerail.platform.command_line import innermost_at, is_python, program_call
 from rerail.records import Observation
+from rerail.wording import role_in_words
 
 
 def read_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[str, Any]:
@@ -85,7 +86,9 @@ def _progress_facts(run: RecordedRun, observations: Sequence[Observation]) -> di
         "phase": seen.get("phase") or said.get("phase"),
         "loss": _jsonable(said.get("loss", seen.get("loss"))),
         "loss_trend": seen.get("loss_trend"),
-        "total": said.get("total", seen.get("total")),
+        "total": None
+        if seen.get("phase") in NOT_TRAINING
+        else said.get("total", seen.get("total")),
     }
     training = run.training_box
     if training is not None and training.batch_shapes:
@@ -99,9 +102,12 @@ def last_step(run: RecordedRun, said: dict[str, Any], seen: dict[str, Any]) -> i
     """What the agent counted, unless the program counts in another way than in optimizer steps.
 
     It does where gradients are accumulated, where each epoch begins anew, after a resume, and by
-    one where it counts from zero; its own number is then the one that the user knows.
+    one where it counts from zero; its own number is then the one that the user knows. While it
+    evaluates or saves, the last bar counts something else than steps of the training.
     """
     printed, counted = said.get("step"), seen.get("step")
+    if counted and seen.get("phase") in NOT_TRAINING:
+        return int(counted)
     if printed is None or not counted:
         return counted if printed is None else printed
     box = run.training_box
@@ -215,6 +221,8 @@ def _victim(run: RecordedRun, killed: Observation) -> str:
     if process is None:
         return "a process of the run"
     name = process_name(process, run.rank_of(process))
+    if name.startswith("child "):
+        return f"{role_in_words(process.role)} (pid {process.pid})"
     return {"main process": "the main process"}.get(name, name.replace("Data", "a Data", 1))
 
 

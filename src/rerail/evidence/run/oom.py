@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from rerail.evidence.run.exits import is_killed_with_its_pool
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.memory import memory_limits, peak_of, uses_that_press
 from rerail.platform.patterns import linear
@@ -112,7 +113,9 @@ def _killed_without_sender(run: RecordedRun) -> ProcessRecord | None:
     forwarded = {str(event.data.get("signal")) for event in run.events_of("signal-forwarded")}
     if "SIGKILL" in forwarded or run.was_stopped_for_a_stall:
         return None
-    killed = [p for p in run.processes if p.signal == "SIGKILL"]
+    killed = [
+        p for p in run.processes if p.signal == "SIGKILL" and not is_killed_with_its_pool(run, p)
+    ]
     # The first one: later ones are usually what a launcher or rerail ended after it.
     return min(killed, key=lambda p: p.ended_t_seconds or 0.0, default=None)
 

@@ -18,6 +18,8 @@ from rerail.records import BlackBox, Observation
 from rerail.wording import counted, file_name, sentence
 
 _MOST_FILES = 3
+# Phases in which a progress bar counts something else than steps of the training.
+NOT_TRAINING = ("validate", "test", "predict", "saving")
 
 
 def read_progress(run: RecordedRun) -> list[Observation]:

@@ -44,15 +44,26 @@ def read_stalls(run: RecordedRun) -> list[Observation]:
 def telling_stall(run: RecordedRun) -> Stall | None:
     """The last one, which the run did not come out of.
 
-    One that was taken early counts only if somebody ended the run in that silence.
+    One that was taken early counts only if somebody ended the run in that silence. Where rerail
+    ended the run, what was seen after that tells how it ended: a program may say on SIGTERM that it
+    got it, and be silent again until the SIGKILL.
     """
-    for stall in reversed(run.stalls):
+    for stall in reversed(_up_to_the_one_it_was_ended_for(run)):
         if not stall.is_early:
             return stall
         over = _over(run, stall)
         if _was_ended(run, stall) and not (over and over[1]):
             return stall
     return None
+
+
+def _up_to_the_one_it_was_ended_for(run: RecordedRun) -> list[Stall]:
+    if not run.was_stopped_for_a_stall:
+        return run.stalls
+    for number, stall in enumerate(run.stalls, 1):
+        if stall.action == "kill" and stall.kind == "stuck" and not stall.is_early:
+            return run.stalls[:number]
+    return run.stalls
 
 
 def hang_facts(observations: Sequence[Observation]) -> dict[str, Any]:
