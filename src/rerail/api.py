@@ -19,6 +19,8 @@ from rerail.store import RunFolder, RunSummary, Store, find_home
 
 if TYPE_CHECKING:
     from rerail.catalogue import Cause
+    from rerail.diagnosis import ChatServer, Question
+    from rerail.evidence import Listener
 
 __all__ = [
     "Diagnosis",
@@ -270,17 +272,31 @@ def explain(
     what: PathName | Run | BinaryIO | TextIO | Iterable[PathName] = "last",
     *,
     home: PathName | None = None,
+    ask: str | ChatServer | None = None,
 ) -> Diagnosis:
     """Why it died.
 
     `what` is a log file, several files or folders of them (ranks of one job), an open file, or a
     recorded run: a `Run`, an id or the beginning of one, a run folder, a label, or `last`. Logs may
     be compressed, in a zip or tar, or the outputs of a notebook; `skipped` names what was no log.
+
+    `ask`, the URL of a server that speaks the OpenAI chat completions API, sends it masked lines of
+    the evidence; what its model says is the `second_opinion`. docs/second-opinion.md has the rest.
     """
+    if ask is None:
+        return _explain(what, home, None)
+    from rerail.diagnosis import Question, server_of
+
+    question = Question(server_of(ask) if isinstance(ask, str) else ask)
+    return question.answered(_explain(what, home, question))
+
+
+def _explain(what: Any, home: PathName | None, question: Question | None) -> Diagnosis:
+    listener = question.read if question else None
     if isinstance(what, Run):
-        return what.explain()
+        return _explain_recorded(what, question)
     if hasattr(what, "read"):
-        return _explain_stream(what)
+        return _explain_stream(what, listener)
     names = [what] if isinstance(what, (str, os.PathLike)) else list(what)
     if not names:
         raise UsageError("there is nothing to explain", "Name a log file or a run.")
@@ -288,9 +304,9 @@ def explain(
     if all(is_log_or_folder(path) for path in paths):
         from rerail.diagnosis import explain_logs
 
-        return explain_logs(paths)
+        return explain_logs(paths, listener=listener)
     if len(paths) == 1:
-        return _explain_run_named(os.fspath(names[0]), home)
+        return _explain_recorded(_run_named(os.fspath(names[0]), home), question)
     missing = next(name for name in names if not is_log_or_folder(Path(name)))
     if wrong := _wrong_name(os.fspath(missing)):
         raise UsageError(wrong.message, wrong.help_text)
@@ -378,7 +394,7 @@ def _store_to_read(home: PathName | None) -> Store:
     return Store(find_home(home, for_reading=True))
 
 
-def _explain_stream(stream: Any) -> Diagnosis:
+def _explain_stream(stream: Any, listener: Listener | None) -> Diagnosis:
     import io
 
     from rerail.diagnosis import explain_stream
@@ -387,20 +403,28 @@ def _explain_stream(stream: Any) -> Diagnosis:
     if isinstance(stream, io.StringIO):
         stream = io.BytesIO(stream.read().encode("utf-8", "replace"))
     return explain_stream(
-        getattr(stream, "buffer", stream), name if isinstance(name, str) else "a stream"
+        getattr(stream, "buffer", stream),
+        name if isinstance(name, str) else "a stream",
+        listener=listener,
     )
 
 
-def _explain_run_named(name: str, home: PathName | None) -> Diagnosis:
+def _explain_recorded(run: Run, question: Question | None) -> Diagnosis:
+    diagnosis = run.explain()
+    if question is not None:
+        question.read_run(RunFolder(run.folder), diagnosis)
+    return diagnosis
+
+
+def _run_named(name: str, home: PathName | None) -> Run:
     from rerail.evidence import url_error
 
     if error := url_error(name):
         raise error
     try:
-        run = open_run(name, home=home)
+        return open_run(name, home=home)
     except UnknownRun as unknown:
         raise _wrong_name(name) or unknown from None
-    return run.explain()
 
 
 def _wrong_name(name: str) -> RerailError | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,8 +16,11 @@ from rerail import api
 from rerail.cli._options import home_option, json_option
 from rerail.cli._printing import print_json, print_json_line
 from rerail.diagnosis import Diagnosis
-from rerail.errors import RerailError
+from rerail.errors import RerailError, UsageError
 from rerail.records import Outcome
+
+if TYPE_CHECKING:
+    from rerail.diagnosis import ChatServer
 
 UNREADABLE = 2
 
@@ -31,17 +34,39 @@ Examples:
   rerail explain logs/                    the logs in a folder
   rerail explain train.log.gz logs.tar.xz notebook.ipynb
   kubectl logs pod | rerail explain -
-  rerail explain train.log --why-not host-oom""",
+  rerail explain train.log --why-not host-oom
+  rerail explain train.log --ask http://localhost:11434""",
 )
 @click.argument("what", nargs=-1, metavar="[RUN | FILE...]")
 @click.option("--each", is_flag=True, help="Explain every file by itself, not as ranks of one job.")
 @click.option(
     "--why-not", metavar="CAUSE", help="Say what speaks against this cause, and what is missing."
 )
+@click.option(
+    "--ask",
+    is_flag=False,
+    flag_value="",
+    metavar="[URL]",
+    help="Send masked evidence to this model server (OpenAI API) for a second opinion"
+    " [URL: RERAIL_ASK].",
+)
+@click.option(
+    "--ask-model",
+    metavar="NAME",
+    help="Which model to ask [default: RERAIL_ASK_MODEL, else the server's first].",
+)
+@click.option("--ask-insecure", is_flag=True, help="Let --ask use plain http to another machine.")
 @home_option
 @json_option
 def command(
-    what: tuple[str, ...], each: bool, why_not: str | None, home: Path | None, as_json: bool
+    what: tuple[str, ...],
+    each: bool,
+    why_not: str | None,
+    ask: str | None,
+    ask_model: str | None,
+    ask_insecure: bool,
+    home: Path | None,
+    as_json: bool,
 ) -> int:
     """Why it died: a recorded run (id, folder or `last`), log files, or - for standard input.
 
@@ -51,9 +76,10 @@ def command(
     """
     if why_not is not None:
         _check_cause(why_not)
+    server = _server(ask, ask_model, ask_insecure)
     if each:
-        return _each(what, why_not, home, as_json)
-    diagnosis = _diagnosis(what or ("last",), home)
+        return _each(what, why_not, home, as_json, server)
+    diagnosis = _diagnosis(what or ("last",), home, server)
     if as_json:
         print_json(_document(diagnosis, why_not))
     else:
@@ -69,13 +95,33 @@ def _check_cause(cause_id: str) -> None:
         raise unknown_cause(cause_id)
 
 
-def _each(what: tuple[str, ...], why_not: str | None, home: Path | None, as_json: bool) -> int:
+def _server(url: str | None, model: str | None, may_be_plain: bool) -> ChatServer | None:
+    """Only if --ask was typed: a variable alone sends nothing."""
+    if url is None:
+        if model is not None or may_be_plain:
+            raise UsageError("--ask-model and --ask-insecure say how to --ask: add it.")
+        return None
+    from rerail.diagnosis import server_of
+
+    def tell(what_is_sent: str) -> None:
+        click.echo(f"rerail: {what_is_sent}", err=True)
+
+    return server_of(url, model, may_be_plain=may_be_plain, tell=tell)
+
+
+def _each(
+    what: tuple[str, ...],
+    why_not: str | None,
+    home: Path | None,
+    as_json: bool,
+    server: ChatServer | None,
+) -> int:
     """One answer per file, in order; a file that cannot be read costs its own answer only."""
     status = 0
     for at, name in enumerate(what):
         error = ""
         try:
-            diagnosis = _diagnosis((name,), home)
+            diagnosis = _diagnosis((name,), home, server)
             status = max(status, 1 if diagnosis.causes else 0)
         except RerailError as unreadable:
             error = unreadable.message
@@ -91,8 +137,8 @@ def _each(what: tuple[str, ...], why_not: str | None, home: Path | None, as_json
     return status
 
 
-def _diagnosis(what: tuple[str, ...], home: Path | None) -> Diagnosis:
-    diagnosis = api.explain(sys.stdin.buffer if what == ("-",) else what, home=home)
+def _diagnosis(what: tuple[str, ...], home: Path | None, server: ChatServer | None) -> Diagnosis:
+    diagnosis = api.explain(sys.stdin.buffer if what == ("-",) else what, home=home, ask=server)
     if diagnosis.skipped:
         click.echo(f"rerail: {_passed_over(diagnosis.skipped)}", err=True)
     return diagnosis
@@ -121,11 +167,13 @@ def _document(diagnosis: Diagnosis, why_not: str | None) -> dict[str, Any]:
 
 
 def _show(diagnosis: Diagnosis, why_not: str | None) -> None:
+    from rerail.report import terminal
+
     if why_not is not None:
         from rerail.cli._why_not import render
 
         click.echo(render(diagnosis.why_not(why_not)))
+        if diagnosis.second_opinion is not None:
+            click.echo(terminal.second_opinion(diagnosis.second_opinion.to_json()))
         return
-    from rerail.report import terminal
-
     terminal.show(diagnosis.to_json(), sys.stdout)

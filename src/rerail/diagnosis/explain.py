@@ -21,7 +21,7 @@ from rerail.store import DecodeError
 
 if TYPE_CHECKING:
     from rerail.catalogue import Catalogue
-    from rerail.evidence import Inputs
+    from rerail.evidence import Inputs, Listener
     from rerail.store import RunFolder
 
 RUN_SECONDS = 5.0
@@ -52,28 +52,33 @@ def explain_run(
     return diagnosis
 
 
-def explain_logs(paths: Sequence[Path], *, seconds: float | None = None) -> Diagnosis:
-    """Why the job died whose ranks or nodes wrote these files, or the logs in these folders."""
+def explain_logs(
+    paths: Sequence[Path], *, seconds: float | None = None, listener: Listener | None = None
+) -> Diagnosis:
+    """Why the job died whose ranks or nodes wrote these files, or the logs in these folders.
+
+    The listener is shown the lines that were looked at.
+    """
     from rerail.evidence import find_inputs
 
     if seconds is None:
         size_bytes = sum(_size_bytes(path) for path in paths)
         seconds = LOG_SECONDS + size_bytes / READ_BYTES_PER_SECOND
-    return _explain_inputs(find_inputs(paths, Deadline(seconds)))
+    return _explain_inputs(find_inputs(paths, Deadline(seconds)), listener)
 
 
-def explain_stream(stream: BinaryIO, name: str) -> Diagnosis:
+def explain_stream(stream: BinaryIO, name: str, *, listener: Listener | None = None) -> Diagnosis:
     """The same for what comes through a pipe; how long that takes is up to who writes it."""
     from rerail.evidence import inputs_of_stream
 
-    return _explain_inputs(inputs_of_stream(stream, name, LOG_SECONDS))
+    return _explain_inputs(inputs_of_stream(stream, name, LOG_SECONDS), listener)
 
 
-def _explain_inputs(inputs: Inputs) -> Diagnosis:
+def _explain_inputs(inputs: Inputs, listener: Listener | None) -> Diagnosis:
     from rerail.evidence import collect_logs
 
     # collect_logs asks for `name`, `open` and the text of a path alone: a log has them.
-    evidence = collect_logs(cast("Sequence[Path]", inputs.logs), inputs.deadline)
+    evidence = collect_logs(cast("Sequence[Path]", inputs.logs), inputs.deadline, listener)
     said = " ".join(filter(None, (evidence.incomplete, inputs.incomplete)))
     evidence = replace(evidence, incomplete=said)
     return replace(diagnose(evidence), skipped=tuple(inputs.skipped))

@@ -12,6 +12,7 @@ from rerail.catalogue import Cause, Remedy
 from rerail.records import Observation, Outcome
 
 if TYPE_CHECKING:
+    from rerail.diagnosis.second_opinion import SecondOpinion
     from rerail.diagnosis.why_not import WhyNot
 
 SCHEMA = 1
@@ -60,6 +61,7 @@ class Diagnosis:
     incomplete: str = ""  # what was not looked at, when the time for the answer was over
     skipped: tuple[tuple[str, str], ...] = ()  # files that were no logs: name, why
     run: str | None = None  # the id of the recorded run; None for logs
+    second_opinion: SecondOpinion | None = None  # of a model, only if one was asked
     headline_on_record: str = ""  # as it was said then, of a diagnosis that was read back
 
     @property
@@ -109,6 +111,8 @@ class Diagnosis:
                 document["next"]["command"] = self.next_step.command
         if self.run is not None:
             document["run"] = self.run
+        if self.second_opinion is not None:
+            document["second_opinion"] = self.second_opinion.to_json()
         return document
 
     def __str__(self) -> str:

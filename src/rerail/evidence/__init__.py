@@ -13,15 +13,25 @@ if TYPE_CHECKING:
     from rerail.evidence.run.material import RecordedRun, read_material
     from rerail.evidence.run.memory import limit_uses, memory_at_peak
     from rerail.evidence.run.places import process_name
+    from rerail.evidence.run.private_texts import learn_records
     from rerail.evidence.run.stalls import read_stalls, telling_stall
     from rerail.evidence.run.trend import trend_of
     from rerail.evidence.text.inputs import Inputs, Log, find_inputs, inputs_of_stream
     from rerail.evidence.text.last_progress import last_progress
-    from rerail.evidence.text.logs import TextEvidence, collect_logs, collect_stream, observe_text
+    from rerail.evidence.text.lines import Line
+    from rerail.evidence.text.logs import (
+        Listener,
+        TextEvidence,
+        collect_logs,
+        collect_stream,
+        observe_text,
+    )
     from rerail.evidence.text.typed_names import no_such_file, url_error
 
 __all__ = [
     "Inputs",
+    "Line",
+    "Listener",
     "Log",
     "RecordedRun",
     "TextEvidence",
@@ -32,6 +42,7 @@ __all__ = [
     "find_inputs",
     "inputs_of_stream",
     "last_progress",
+    "learn_records",
     "libraries_by_process",
     "limit_uses",
     "memory_at_peak",
@@ -50,6 +61,8 @@ __getattr__ = door(
     __name__,
     {
         "Inputs": "text.inputs",
+        "Line": "text.lines",
+        "Listener": "text.logs",
         "Log": "text.inputs",
         "RecordedRun": "run.material",
         "TextEvidence": "text.logs",
@@ -60,6 +73,7 @@ __getattr__ = door(
         "find_inputs": "text.inputs",
         "inputs_of_stream": "text.inputs",
         "last_progress": "text.last_progress",
+        "learn_records": "run.private_texts",
         "libraries_by_process": "run.libraries",
         "limit_uses": "run.memory",
         "memory_at_peak": "run.memory",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rerail.evidence import RecordedRun, read_material
+from rerail.evidence import RecordedRun, learn_records, read_material
 from rerail.privacy import Redactor
 from rerail.report.experiments import read_experiments
 from rerail.report.printed import readable
@@ -77,31 +77,11 @@ def _teach(
     experiments: dict[str, Any],
     output: str,
 ) -> None:
-    redactor.names.add_environment(as_object(run.surroundings.get("environment")))
-    redactor.names.add_host(run.info.host)
-    system = as_object(run.surroundings.get("system"))
-    if isinstance(system.get("host"), str):
-        redactor.names.add_host(system["host"])
-    for part in (*_texts_of(run), diagnosis, experiments):
+    learn_records(redactor, run)
+    for part in (diagnosis, experiments):
         redactor.learn_value(part)
     redactor.learn_text(output)
     redactor.finish_learning()
-
-
-def _texts_of(run: RecordedRun) -> list[Any]:
-    """The parts of a run that hold texts; vitals are numbers."""
-    return [
-        run.info,
-        run.surroundings,
-        [event.data for event in run.events],
-        run.processes,
-        run.boxes,
-        run.crashes,
-        run.libraries,
-        run.stalls,
-        run.after,
-        run.missing,
-    ]
 
 
 def _masked_records(run: RecordedRun, redactor: Redactor) -> RecordedRun:

@@ -59,6 +59,8 @@ def render(document: dict[str, Any], width: int = PLAIN_WIDTH, *, colours: bool 
     page.paragraph(headline, style=_BOLD + _RED if has_failed else _BOLD)
     if causes:
         _cause(page, causes[0], headline, facts)
+    if document.get("second_opinion"):
+        page.item("asked", second_opinion(document["second_opinion"]))
     if not _says(headline, summary):
         page.item("end", summary)
     for label, line in what_was_happening(facts, outcome):
@@ -97,6 +99,18 @@ def _cause(page: _Page, cause: dict[str, Any], headline: str, facts: dict[str, A
         else f", {_percent(cause['probability'])}"
     )
     page.item("cause", f"{title}({cause['id']}{share})", style=_BOLD)
+
+
+def second_opinion(opinion: dict[str, Any]) -> str:
+    """What a model says that was asked: beside our own answer, never part of it."""
+    if opinion.get("error"):
+        return f"no second opinion: {opinion['error']}"
+    sources = list(dict.fromkeys(str(line["source"]) for line in opinion["lines"]))
+    lines = [source[7:] for source in sources if source.startswith("output:")]
+    named = [f"{'line' if len(lines) == 1 else 'lines'} {', '.join(lines)}"] if lines else []
+    named += [source for source in sources if not source.startswith("output:")]
+    title = load_catalogue()[opinion["id"]].title
+    return f"second opinion of {opinion['model']}: {opinion['id']}, {title} ({', '.join(named)})"
 
 
 def _reasons(page: _Page, cause: dict[str, Any]) -> None:

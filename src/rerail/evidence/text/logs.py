@@ -8,7 +8,7 @@ of one job; they are read one after the other, and only what was observed is kep
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -84,6 +84,10 @@ class TextEvidence:
     outcome: Outcome = field(default_factory=lambda: Outcome("unknown", "The log does not say."))
 
 
+# The name in the sources, the lines that were looked at, and what was observed in them.
+Listener = Callable[[str, list[Line], list[Observation]], None]
+
+
 def search_words(catalogue: Catalogue) -> list[str]:
     """The words by which telling lines of a large log are found.
 
@@ -98,8 +102,13 @@ def search_words(catalogue: Catalogue) -> list[str]:
     return sorted(words)
 
 
-def collect_logs(paths: Sequence[Path], deadline: Deadline | None = None) -> Evidence:
-    """The files together, as ranks or nodes of one job."""
+def collect_logs(
+    paths: Sequence[Path], deadline: Deadline | None = None, listener: Listener | None = None
+) -> Evidence:
+    """The files together, as ranks or nodes of one job.
+
+    The listener is shown the lines of each, of which only what was observed is kept.
+    """
     deadline = deadline or no_deadline()
     catalogue = load_catalogue()
     words = search_words(catalogue)
@@ -111,7 +120,10 @@ def collect_logs(paths: Sequence[Path], deadline: Deadline | None = None) -> Evi
         excerpt = read_excerpt(path, words, share, deadline)
         label = "output" if len(paths) == 1 else path.name
         who = "" if len(paths) == 1 else _who(path)
-        texts.append(_observe(_lines(excerpt, at), catalogue, label, who, deadline))
+        lines = _lines(excerpt, at)
+        texts.append(_observe(lines, catalogue, label, who, deadline))
+        if listener is not None:
+            listener(label, lines, texts[-1].observations)
     return replace(_together(texts), incomplete=deadline.sentence)
 
 
