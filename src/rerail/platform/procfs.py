@@ -140,6 +140,11 @@ class SharedOut(NamedTuple):
     pss_anon_bytes: int
     pss_file_bytes: int
     pss_shared_bytes: int
+    private_bytes: int = 0  # that nobody else has, and that were written to
+
+    @property
+    def rss_bytes(self) -> int:
+        return self.rss_anon_bytes + self.rss_file_bytes + self.rss_shared_bytes
 
 
 def read_shared_out(pid: int) -> SharedOut | None:
@@ -158,7 +163,8 @@ def read_shared_out(pid: int) -> SharedOut | None:
         return None
     rss, anon, pss_anon, pss_file, pss_shared = numbers
     shared = min((find_number(status, b"RssShmem:") or 0) * 1024, rss - anon)
-    return SharedOut(anon, rss - anon - shared, shared, pss_anon, pss_file, pss_shared)
+    private = (find_number(rollup, b"Private_Dirty:") or 0) * 1024
+    return SharedOut(anon, rss - anon - shared, shared, pss_anon, pss_file, pss_shared, private)
 
 
 def fork_source(pid: int) -> int:

@@ -11,15 +11,13 @@ not tell (macOS) the memory that is a process's own stands for it.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rerail.platform.patterns import linear
+from rerail.platform.procfs import read_shared_out
 
-_ROLLUP = linear(r"^(Rss|Pss_Anon|Pss_Shmem|Private_Dirty):\s+(\d+) kB$", re.MULTILINE)
-_RSS_FILE = linear(r"^RssFile:\s+(\d+) kB$", re.MULTILINE)
 _HEAD = linear(r"^[0-9a-f]+-([0-9a-f]+) (....) \S+ \S+ \d+\s*(.*)$")
 _LIBRARY = linear(r"\.so(\.[\w.]+)?$|/(lib)?python[\d.]*$|\.pyc$|/locale-archive$|/gconv")
 
@@ -45,21 +43,16 @@ class DataMapping:
 
 
 def read_memory(pid: int) -> ProcessMemory | None:
-    try:
-        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-        of_files = _RSS_FILE.search(Path(f"/proc/{pid}/status").read_text())
-    except FileNotFoundError:
-        return _by_psutil(pid)
-    except OSError:  # gone, or another user's
-        return None
-    found = {name: int(value) * 1024 for name, value in _ROLLUP.findall(text)}
+    found = read_shared_out(pid)
+    if found is None:
+        return None if Path("/proc/self/smaps_rollup").exists() else _by_psutil(pid)
     return ProcessMemory(
         pid,
-        found.get("Rss", 0),
-        found.get("Pss_Anon", 0),
-        found.get("Pss_Shmem", 0),
-        int(of_files[1]) * 1024 if of_files else 0,
-        found.get("Private_Dirty", 0),
+        found.rss_bytes,
+        found.pss_anon_bytes,
+        found.pss_shared_bytes,
+        found.rss_file_bytes,
+        found.private_bytes,
     )
 
 

@@ -3,7 +3,7 @@
 In: who is in the tree, their resident sizes, the time. Out: a `Share` for each process. The
 kernel's proportional sizes (smaps_rollup) say it exactly, and cost 20 ms of CPU for every GB, so
 they are read in rounds over the whole tree: a round when processes have come or gone, when memory
-is higher than in any round before, and every few seconds (more seldom where a round brings no
+is higher than in any round before, and every ten seconds (more seldom where a round brings no
 news), all of it within MOST_CPU_SHARE.
 Between rounds, and where the kernel does not tell, private memory counts in full and shared memory
 once: what a fork has from its parent counts in the parent, pages of files and /dev/shm by the share
@@ -24,7 +24,7 @@ from typing import NamedTuple
 from rerail.platform.procfs import SharedOut, fork_source, read_shared_out
 
 MOST_CPU_SHARE = 0.001
-ROUND_SECONDS, QUIET_ROUND_SECONDS = 5.0, 60.0
+ROUND_SECONDS, QUIET_ROUND_SECONDS = 10.0, 60.0
 LOOK_SECONDS = 0.25
 SETTLED_SECONDS = 0.3  # since the last process came or went: forks come in handfuls
 HIGHER = 1.03  # times the memory of the highest round
