@@ -229,6 +229,10 @@ def test_a_server_that_answers_byte_by_byte() -> None:
 
     try:
         assert "within 0.5 s" in refused(drip, seconds=0.5)
+        for thread in threading.enumerate():
+            if thread.name == "rerail-ask":
+                thread.join(60)  # it has seen that its time is over; the server has not ended
+                assert not thread.is_alive()
     finally:
         over.set()
 
@@ -335,6 +339,18 @@ def test_no_planted_secret_reaches_the_server(monkeypatch: pytest.MonkeyPatch) -
         if secret.encode() in sent or json.dumps(secret)[1:-1].encode() in sent
     ]
     assert leaks == []
+
+
+def test_every_line_of_a_private_key_is_hidden() -> None:
+    """Its last line is too short to be known by itself."""
+    chance = random.Random(6)
+    body = [make("x", "<a60>", chance).text for _ in range(5)]
+    end = make("x", "<a11>", chance).text
+    key = ["-----BEGIN RSA PRIVATE KEY-----", *body, end, "-----END RSA PRIVATE KEY-----"]
+    _, asked = opinion(saying(GOOD), "\n".join(["writing it", *key, "written", OOM]))
+    sent = asked[-1].raw.decode()
+    assert "writing it" in sent and "written" in sent
+    assert [line for line in [*body, end] if line in sent] == []
 
 
 def test_a_secret_that_characters_without_width_hide_is_masked() -> None:
