@@ -130,9 +130,9 @@ class ChatServer:
             request.add_unredirected_header("Authorization", f"Bearer {self.key}")
         # What is meant for this machine must not go out to a proxy.
         proxies = urllib.request.ProxyHandler({} if self.is_here else None)
-        opener = urllib.request.build_opener(proxies, _NoRedirects)
+        client = urllib.request.build_opener(proxies, _NoRedirects)
         try:
-            with opener.open(request, timeout=self.seconds) as response:
+            with client.open(request, timeout=self.seconds) as response:
                 return self._bounded(response, until)
         except urllib.error.HTTPError as error:
             error.close()
