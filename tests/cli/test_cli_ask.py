@@ -110,7 +110,9 @@ def test_without_a_key_none_is_sent_and_the_model_can_be_named(
         cli.main(["explain", "train.log", "--ask", server.url, "--ask-model", "big"])
     (asked,) = server.asked
     assert asked.document["model"] == "big" and "Authorization" not in asked.headers
-    assert "second opinion of big: gpu-oom" in said(capsys)[0]
+    out, err = said(capsys)
+    assert "second opinion of big: gpu-oom" in out
+    assert f"sends {len(asked.raw):,} bytes" in err
 
 
 def test_standard_input(

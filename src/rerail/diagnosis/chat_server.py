@@ -88,16 +88,15 @@ class ChatServer:
         self, model: str, messages: list[dict[str, str]], options: dict[str, Any], until: float
     ) -> str:
         """The text that the model answers; asked once more, plainly, if it refuses the options."""
-        plain = {"model": model, "messages": messages}
         try:
-            body = self._exchange(_COMPLETIONS, {**plain, **options, "stream": False}, until)
+            body = self._exchange(_COMPLETIONS, request_body(model, messages, options), until)
         except _Refused as refused:
             if refused.status not in _REFUSES_OPTIONS:
                 raise
-            body = self._exchange(_COMPLETIONS, plain, until)
+            body = self._exchange(_COMPLETIONS, request_body(model, messages), until)
         return _content(body, self.host)
 
-    def _exchange(self, path: str, document: dict[str, Any] | None, until: float) -> bytes:
+    def _exchange(self, path: str, data: bytes | None, until: float) -> bytes:
         """One request and its answer, in a thread: only so is the time bounded as a whole.
 
         A socket's own timeout begins anew with every byte, and looking up a name has none.
@@ -106,7 +105,7 @@ class ChatServer:
 
         def exchange() -> None:
             try:
-                outcome.append(self._read(path, document, until))
+                outcome.append(self._read(path, data, until))
             except BaseException as error:
                 outcome.append(error)
 
@@ -119,9 +118,8 @@ class ChatServer:
             raise outcome[0]
         return outcome[0]
 
-    def _read(self, path: str, document: dict[str, Any] | None, until: float) -> bytes:
+    def _read(self, path: str, data: bytes | None, until: float) -> bytes:
         url = f"{self.base}{path}{self.query}"
-        data = None if document is None else json.dumps(document).encode()
         request = urllib.request.Request(url, data, {"Accept": "application/json"})
         request.add_header("User-Agent", "rerail")
         if data is not None:
@@ -175,6 +173,16 @@ class ChatServer:
         else:
             why = f"answers with status {status}"
         return _Refused(f"{self.host} {why}", status)
+
+
+def request_body(
+    model: str, messages: list[dict[str, str]], options: dict[str, Any] | None = None
+) -> bytes:
+    """All that is sent of one question; without options, what every server understands."""
+    document: dict[str, Any] = {"model": model, "messages": messages}
+    if options is not None:
+        document |= {**options, "stream": False}
+    return json.dumps(document, ensure_ascii=False).encode()
 
 
 class _Refused(NoAnswer):
