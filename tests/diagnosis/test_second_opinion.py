@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 import rerail
 from rerail.catalogue import load_catalogue
 from rerail.diagnosis import SecondOpinion, server_of
-from rerail.diagnosis.chat_server import MOST_ANSWER_BYTES, ChatServer, NoAnswer
+from rerail.diagnosis.chat_server import MOST_ANSWER_BYTES, ChatServer, NoAnswer, content_of
+from rerail.diagnosis.lines_to_send import one_line
 from rerail.diagnosis.second_opinion import MOST_SENT_BYTES, read_answer
 from rerail.errors import UsageError
 
@@ -285,6 +286,35 @@ def test_any_answer_is_an_id_with_lines_or_refused(said: str) -> None:
         return
     assert cause_id in load_catalogue()
     assert numbers and all(1 <= number <= 7 for number in numbers)
+
+
+PIECES = [
+    "data:",
+    "{",
+    "}",
+    "[",
+    "]",
+    '"choices":',
+    '"delta":',
+    '"message":',
+    '"content":"x"',
+    "\n",
+]
+
+
+@given(st.binary() | st.lists(st.sampled_from(PIECES)).map(lambda parts: "".join(parts).encode()))
+def test_any_body_is_a_text_or_refused(body: bytes) -> None:
+    try:
+        assert isinstance(content_of(body, "h"), str)
+    except NoAnswer as why:
+        assert str(why) == "h does not answer as a chat completions server does"
+
+
+@given(st.text(st.characters()))
+def test_any_line_is_one_line_that_can_be_sent(text: str) -> None:
+    line = one_line(text)
+    assert line.isprintable() and len(line.splitlines()) <= 1
+    assert one_line(line) == line
 
 
 # What leaves the machine

@@ -94,7 +94,7 @@ class ChatServer:
             if refused.status not in _REFUSES_OPTIONS:
                 raise
             body = self._exchange(_COMPLETIONS, request_body(model, messages), until)
-        return _content(body, self.host)
+        return content_of(body, self.host)
 
     def _exchange(self, path: str, data: bytes | None, until: float) -> bytes:
         """One request and its answer, in a thread: only so is the time bounded as a whole.
@@ -276,7 +276,7 @@ def shown_model(name: str) -> str:
     return " ".join(printable(name).split())[:_MOST_MODEL_NAME]
 
 
-def _content(body: bytes, host: str) -> str:
+def content_of(body: bytes, host: str) -> str:
     """The answer's text; also of a server that streams although it was not asked to."""
     text = body.decode("utf-8", "replace").strip()
     try:
