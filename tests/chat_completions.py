@@ -40,7 +40,6 @@ class Asked:
 class Server:
     url: str
     asked: list[Asked] = field(default_factory=list)
-    is_over: threading.Event = field(default_factory=threading.Event)
 
     @property
     def questions(self) -> list[Asked]:
@@ -101,7 +100,6 @@ def serving(answer: Callable[[Exchange, Asked], None]) -> Iterator[Server]:
         try:
             yield kept
         finally:
-            kept.is_over.set()
             server.shutdown()
             thread.join()
 

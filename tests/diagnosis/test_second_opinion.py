@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 import rerail
 from rerail.catalogue import load_catalogue
 from rerail.diagnosis import SecondOpinion, server_of
-from rerail.diagnosis.chat_server import MOST_ANSWER_BYTES, ChatServer, NoAnswer
+from rerail.diagnosis.chat_server import MOST_ANSWER_BYTES, ChatServer, NoAnswer, content_of
+from rerail.diagnosis.lines_to_send import one_line
 from rerail.diagnosis.second_opinion import MOST_SENT_BYTES, read_answer
 from rerail.errors import UsageError
 
@@ -229,6 +230,10 @@ def test_a_server_that_answers_byte_by_byte() -> None:
 
     try:
         assert "within 0.5 s" in refused(drip, seconds=0.5)
+        for thread in threading.enumerate():
+            if thread.name == "rerail-ask":
+                thread.join(60)  # it has seen that its time is over; the server has not ended
+                assert not thread.is_alive()
     finally:
         over.set()
 
@@ -283,6 +288,35 @@ def test_any_answer_is_an_id_with_lines_or_refused(said: str) -> None:
     assert numbers and all(1 <= number <= 7 for number in numbers)
 
 
+PIECES = [
+    "data:",
+    "{",
+    "}",
+    "[",
+    "]",
+    '"choices":',
+    '"delta":',
+    '"message":',
+    '"content":"x"',
+    "\n",
+]
+
+
+@given(st.binary() | st.lists(st.sampled_from(PIECES)).map(lambda parts: "".join(parts).encode()))
+def test_any_body_is_a_text_or_refused(body: bytes) -> None:
+    try:
+        assert isinstance(content_of(body, "h"), str)
+    except NoAnswer as why:
+        assert str(why) == "h does not answer as a chat completions server does"
+
+
+@given(st.text(st.characters()))
+def test_any_line_is_one_line_that_can_be_sent(text: str) -> None:
+    line = one_line(text)
+    assert line.isprintable() and len(line.splitlines()) <= 1
+    assert one_line(line) == line
+
+
 # What leaves the machine
 
 
@@ -291,11 +325,12 @@ def test_nothing_is_sent_of_what_ended_well() -> None:
     assert "nothing has failed" in found.error and asked == []
 
 
-def test_what_is_sent_is_bounded_and_holds_the_telling_lines() -> None:
-    noise = "".join(f"step {at} loss 0.5 {'x' * (at % 700)}\n" for at in range(20_000))
+@pytest.mark.parametrize("fill", ["x", '"', "\\", "é", "語"])
+def test_what_is_sent_is_bounded_and_holds_the_telling_lines(fill: str) -> None:
+    noise = "".join(f"step {at} loss 0.5 {fill * (at % 700)}\n" for at in range(20_000))
     _, asked = opinion(saying(GOOD), noise + OOM + noise[:4000])
     sent = "".join(each["content"] for each in asked[-1].document["messages"])
-    assert len(sent.encode()) <= MOST_SENT_BYTES
+    assert 0.9 * MOST_SENT_BYTES < len(asked[-1].raw) <= MOST_SENT_BYTES
     assert "CUDA out of memory" in sent and 'File "t.py", line 9' in sent
     assert list(asked[-1].lines) == list(range(1, len(asked[-1].lines) + 1))
 
@@ -335,6 +370,18 @@ def test_no_planted_secret_reaches_the_server(monkeypatch: pytest.MonkeyPatch) -
         if secret.encode() in sent or json.dumps(secret)[1:-1].encode() in sent
     ]
     assert leaks == []
+
+
+def test_every_line_of_a_private_key_is_hidden() -> None:
+    """Its last line is too short to be known by itself."""
+    chance = random.Random(6)
+    body = [make("x", "<a60>", chance).text for _ in range(5)]
+    end = make("x", "<a11>", chance).text
+    key = ["-----BEGIN RSA PRIVATE KEY-----", *body, end, "-----END RSA PRIVATE KEY-----"]
+    _, asked = opinion(saying(GOOD), "\n".join(["writing it", *key, "written", OOM]))
+    sent = asked[-1].raw.decode()
+    assert "writing it" in sent and "written" in sent
+    assert [line for line in [*body, end] if line in sent] == []
 
 
 def test_a_secret_that_characters_without_width_hide_is_masked() -> None:

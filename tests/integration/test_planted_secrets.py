@@ -21,8 +21,10 @@ from urllib.parse import quote
 import pytest
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
-sys.path.insert(0, str(PROGRAMS.parent / "privacy"))
+sys.path[:0] = [str(PROGRAMS.parent), str(PROGRAMS.parent / "privacy")]
 from planted import Planted, all_named, all_shapes, make  # noqa: E402
+
+from chat_completions import naming, serving  # noqa: E402
 
 ORDINARY = [
     "epoch 3 step 1200/5000 loss 0.1234 lr 1.0e-04 tokens/s 12345 token_acc=0.9",
@@ -150,6 +152,10 @@ def recorded(tmp_path_factory):
         "explain.json": ("explain", "last", "--json"),
     }.items():
         shown[name] = rerail(*words)
+    with serving(naming("network-unavailable", "ConnectionError")) as server:
+        shown["ask"] = rerail("explain", "last", "--ask", server.url)
+    (question,) = server.questions
+    (folder / "question.json").write_bytes(question.raw)
     page, notes, package = (folder / name for name in ("page.html", "page.md", "package.zip"))
     rerail("report", "last", "-o", str(page))
     rerail("report", "last", "--md", "-o", str(notes))
@@ -222,6 +228,14 @@ def test_nothing_is_in_the_package(recorded):
         assert "private.jsonl" not in archive.namelist()
         for name in archive.namelist():
             assert found_in(plan, archive.read(name)) == [], name
+
+
+def test_nothing_is_in_a_question_to_a_model(recorded):
+    plan, folder, _, shown = recorded
+    sent = (folder / "question.json").read_bytes()
+    assert b"cannot reach" in sent and b"[secret-" in sent
+    assert found_in(plan, sent) == []
+    assert "second opinion of tiny-model: network-unavailable" in " ".join(shown["ask"].split())
 
 
 def test_ordinary_lines_stay_readable_everywhere(recorded):

@@ -88,16 +88,15 @@ class ChatServer:
         self, model: str, messages: list[dict[str, str]], options: dict[str, Any], until: float
     ) -> str:
         """The text that the model answers; asked once more, plainly, if it refuses the options."""
-        plain = {"model": model, "messages": messages}
         try:
-            body = self._exchange(_COMPLETIONS, {**plain, **options, "stream": False}, until)
+            body = self._exchange(_COMPLETIONS, request_body(model, messages, options), until)
         except _Refused as refused:
             if refused.status not in _REFUSES_OPTIONS:
                 raise
-            body = self._exchange(_COMPLETIONS, plain, until)
-        return _content(body, self.host)
+            body = self._exchange(_COMPLETIONS, request_body(model, messages), until)
+        return content_of(body, self.host)
 
-    def _exchange(self, path: str, document: dict[str, Any] | None, until: float) -> bytes:
+    def _exchange(self, path: str, data: bytes | None, until: float) -> bytes:
         """One request and its answer, in a thread: only so is the time bounded as a whole.
 
         A socket's own timeout begins anew with every byte, and looking up a name has none.
@@ -106,7 +105,7 @@ class ChatServer:
 
         def exchange() -> None:
             try:
-                outcome.append(self._read(path, document, until))
+                outcome.append(self._read(path, data, until))
             except BaseException as error:
                 outcome.append(error)
 
@@ -119,9 +118,8 @@ class ChatServer:
             raise outcome[0]
         return outcome[0]
 
-    def _read(self, path: str, document: dict[str, Any] | None, until: float) -> bytes:
+    def _read(self, path: str, data: bytes | None, until: float) -> bytes:
         url = f"{self.base}{path}{self.query}"
-        data = None if document is None else json.dumps(document).encode()
         request = urllib.request.Request(url, data, {"Accept": "application/json"})
         request.add_header("User-Agent", "rerail")
         if data is not None:
@@ -130,9 +128,9 @@ class ChatServer:
             request.add_unredirected_header("Authorization", f"Bearer {self.key}")
         # What is meant for this machine must not go out to a proxy.
         proxies = urllib.request.ProxyHandler({} if self.is_here else None)
-        opener = urllib.request.build_opener(proxies, _NoRedirects)
+        client = urllib.request.build_opener(proxies, _NoRedirects)
         try:
-            with opener.open(request, timeout=self.seconds) as response:
+            with client.open(request, timeout=self.seconds) as response:
                 return self._bounded(response, until)
         except urllib.error.HTTPError as error:
             error.close()
@@ -175,6 +173,16 @@ class ChatServer:
         else:
             why = f"answers with status {status}"
         return _Refused(f"{self.host} {why}", status)
+
+
+def request_body(
+    model: str, messages: list[dict[str, str]], options: dict[str, Any] | None = None
+) -> bytes:
+    """All that is sent of one question; without options, what every server understands."""
+    document: dict[str, Any] = {"model": model, "messages": messages}
+    if options is not None:
+        document |= {**options, "stream": False}
+    return json.dumps(document, ensure_ascii=False).encode()
 
 
 class _Refused(NoAnswer):
@@ -268,7 +276,7 @@ def shown_model(name: str) -> str:
     return " ".join(printable(name).split())[:_MOST_MODEL_NAME]
 
 
-def _content(body: bytes, host: str) -> str:
+def content_of(body: bytes, host: str) -> str:
     """The answer's text; also of a server that streams although it was not asked to."""
     text = body.decode("utf-8", "replace").strip()
     try:

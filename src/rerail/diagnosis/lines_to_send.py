@@ -12,6 +12,7 @@ announces is masked in the last one as well.
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 from bisect import bisect_right
@@ -135,11 +136,11 @@ class LinesToSend:
         picked = [*self._picked, *self._observed(diagnosis.observations)]
         self._redactor.finish_learning()
         ending = self._sendable(diagnosis.outcome.summary)
-        left = most_bytes - len(ending.encode())
+        left = most_bytes - _size_bytes(ending)
         chosen: list[tuple[int, str, str]] = []
         for each in sorted(picked, key=lambda each: (each.rank, each.from_end, each.position)):
             text = self._sendable(each.text)
-            size = len(text.encode()) + len("1000| \n")
+            size = _size_bytes(text) + len("1000| ") + len(r"\n")
             if size > left:
                 break
             left -= size
@@ -170,6 +171,11 @@ class LinesToSend:
         """Masked first, cut afterwards: half a secret has no shape."""
         masked = one_line(self._redactor.mask(one_line(text)))
         return masked if len(masked) <= LONGEST else f"{masked[: LONGEST - 1]}…"
+
+
+def _size_bytes(text: str) -> int:
+    """In the JSON of a request, where quotation marks and backslashes take two."""
+    return len(json.dumps(text, ensure_ascii=False).encode()) - 2
 
 
 def _numbers(observations: Sequence[Observation]) -> set[int]:

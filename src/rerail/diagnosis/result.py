@@ -61,8 +61,8 @@ class Diagnosis:
     incomplete: str = ""  # what was not looked at, when the time for the answer was over
     skipped: tuple[tuple[str, str], ...] = ()  # files that were no logs: name, why
     run: str | None = None  # the id of the recorded run; None for logs
-    second_opinion: SecondOpinion | None = None  # of a model, only if one was asked
     headline_on_record: str = ""  # as it was said then, of a diagnosis that was read back
+    second_opinion: SecondOpinion | None = None  # of a model, only if one was asked
 
     @property
     def headline(self) -> str:

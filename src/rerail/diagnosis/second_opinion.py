@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rerail.catalogue import load_catalogue
-from rerail.diagnosis.chat_server import ChatServer, NoAnswer, shown_model
+from rerail.diagnosis.chat_server import ChatServer, NoAnswer, request_body, shown_model
 from rerail.diagnosis.lines_to_send import LinesToSend, SentLine
 from rerail.diagnosis.result import Diagnosis
 from rerail.errors import UnreadableInput
@@ -25,7 +25,8 @@ from rerail.evidence import Line
 from rerail.records import Observation
 from rerail.store import RunFolder
 
-MOST_SENT_BYTES = 24 << 10  # evidence, catalogue and the question together
+MOST_SENT_BYTES = 24 << 10  # all that is sent of a question
+_MODEL_NAME_BYTES = 200  # of a model that only the server can name
 MOST_LINES_NAMED = 20
 NONE = "none"
 _LAST_OBJECTS = 50  # of an answer that thinks aloud, the last are looked at
@@ -84,34 +85,36 @@ class Question:
     def _ask(self, diagnosis: Diagnosis) -> SecondOpinion:
         if diagnosis.outcome.kind == "ok" and not diagnosis.causes:
             raise NoAnswer("nothing was asked, since nothing has failed")
-        causes = "".join(f"{cause.id}: {cause.title}\n" for cause in load_catalogue())
-        room = MOST_SENT_BYTES - len(f"{_QUESTION}{causes}".encode()) - 100
-        ending, lines = self._lines.lines(diagnosis, room)
+        options = _options()
+        frame = len(request_body(self._server.model, _messages("", []), options))
+        ending, lines = self._lines.lines(diagnosis, MOST_SENT_BYTES - frame - _MODEL_NAME_BYTES)
         if not lines:
             raise NoAnswer("nothing was asked, since there is no line of evidence to send")
-        evidence = "".join(f"{line.number}| {line.text}\n" for line in lines)
-        asked = f"Causes:\n{causes}\nHow it ended: {ending}\n\nEvidence:\n{evidence}"
-        messages = [
-            {"role": "system", "content": _QUESTION},
-            {"role": "user", "content": asked},
-        ]
-        self._server.announce(len(f"{_QUESTION}{asked}".encode()), len(lines))
+        messages = _messages(ending, lines)
+        size = len(request_body(self._server.model, messages, options))
+        self._server.announce(size, len(lines))
         until = self._server.ends_at()
         model = self._server.model_to_ask(until)
-        answer = self._server.complete(model, messages, _options(len(lines)), until)
+        answer = self._server.complete(model, messages, options, until)
         cause_id, numbers = read_answer(answer, len(lines))
         named = tuple(lines[number - 1] for number in numbers)
         return SecondOpinion(cause_id, named, shown_model(model))
 
 
-def _options(line_count: int) -> dict[str, Any]:
+def _messages(ending: str, lines: Sequence[SentLine]) -> list[dict[str, str]]:
+    causes = "".join(f"{cause.id}: {cause.title}\n" for cause in load_catalogue())
+    evidence = "".join(f"{line.number}| {line.text}\n" for line in lines)
+    asked = f"Causes:\n{causes}\nHow it ended: {ending}\n\nEvidence:\n{evidence}"
+    return [{"role": "system", "content": _QUESTION}, {"role": "user", "content": asked}]
+
+
+def _options() -> dict[str, Any]:
     """For servers that can hold a model to a form; the others are asked without."""
-    number = {"type": "integer", "minimum": 1, "maximum": line_count}
     schema = {
         "type": "object",
         "properties": {
             "id": {"type": "string", "enum": [*(cause.id for cause in load_catalogue()), NONE]},
-            "lines": {"type": "array", "items": number},
+            "lines": {"type": "array", "items": {"type": "integer"}},
         },
         "required": ["id", "lines"],
         "additionalProperties": False,

@@ -36,20 +36,24 @@ _SHORTEST_NAME = 3
 class PersonalNames:
     """In order of discovery, so that the same run gives the same numbers."""
 
-    users: list[str] = field(default_factory=list)
+    users: dict[str, int] = field(default_factory=dict)  # as written and in lower case
     homes: list[str] = field(default_factory=list)  # folders that are homes but do not look it
     hosts: dict[str, int] = field(default_factory=dict)  # short and full names share a number
+    _user_count: int = 0
+    _host_count: int = 0
 
     def add_user(self, name: str) -> None:
-        if _is_telling(name, _GENERIC_USERS) and name not in self.users:
-            self.users.append(name)
+        if _is_telling(name, _GENERIC_USERS) and name.lower() not in self.users:
+            self._user_count += 1
+            self.users[name] = self.users[name.lower()] = self._user_count
 
     def add_host(self, name: str) -> None:
         short = name.partition(".")[0]
-        number = self.hosts.get(short.lower(), len(set(self.hosts.values())) + 1)
+        number = self.hosts.get(short.lower(), self._host_count + 1)
         for part in (name, short):
-            if _is_telling(part, _GENERIC_HOSTS):
-                self.hosts.setdefault(part.lower(), number)
+            if _is_telling(part, _GENERIC_HOSTS) and part.lower() not in self.hosts:
+                self.hosts[part.lower()] = number
+                self._host_count = max(self._host_count, number)
 
     def add_environment(self, environment: dict[str, Any]) -> None:
         for key in ("USER", "LOGNAME", "USERNAME", "SUDO_USER", "SLURM_JOB_USER"):

@@ -38,6 +38,7 @@ class Redactor(Masker):
         self.names = PersonalNames()
         self.counts: Counter[str] = Counter()  # masked places by kind
         self._addresses: dict[str, str] = {}  # address or e-mail to mask
+        self._address_counts: Counter[str] = Counter()  # different ones by the form of their mask
         self._known_addresses: re.Pattern[str] | None = None
         self._beginnings: dict[str, str] = {}  # every beginning of a secret to the secret
         self._cut_endings: set[str] = set()
@@ -154,9 +155,8 @@ class Redactor(Masker):
 
     def _number(self, value: str, form: str) -> str:
         if value not in self._addresses:
-            sort = form[:4]
-            number = sum(mask.startswith(sort) for mask in self._addresses.values()) + 1
-            self._addresses[value] = form.format(number)
+            self._address_counts[form] += 1
+            self._addresses[value] = form.format(self._address_counts[form])
         return self._addresses[value]
 
     def _numbered(self, text: str, matches: Iterable[re.Match[str]], form: str, kind: str) -> str:
@@ -189,8 +189,8 @@ class Redactor(Masker):
         return masked
 
     def _user_mask(self, name: str) -> str:
-        lowered = [other.lower() for other in self.names.users]
-        return f"user-{lowered.index(name.lower()) + 1}" if name.lower() in lowered else name
+        number = self.names.users.get(name.lower())
+        return name if number is None else f"user-{number}"
 
     def _host_mask(self, name: str) -> str:
         return f"host-{self.names.hosts[name.lower()]}"

@@ -110,7 +110,8 @@ def second_opinion(opinion: dict[str, Any]) -> str:
     named = [f"{'line' if len(lines) == 1 else 'lines'} {', '.join(lines)}"] if lines else []
     named += [source for source in sources if not source.startswith("output:")]
     title = load_catalogue()[opinion["id"]].title
-    return f"second opinion of {opinion['model']}: {opinion['id']}, {title} ({', '.join(named)})"
+    said = f"second opinion of {opinion['model']}: {opinion['id']}, {title} ({', '.join(named)})"
+    return "".join(char if char.isprintable() else "?" for char in said)
 
 
 def _reasons(page: _Page, cause: dict[str, Any]) -> None:
