@@ -89,6 +89,7 @@ def _not_for_memory(run: RecordedRun) -> list[Observation]:
     crashed = None if killed else crashed_before(run, dead)
     if crashed is not None:  # whatever the kernel did to other jobs
         text = f"nothing was killed before {process_in_words(crashed)} crashed by itself"
+        most = None
     elif run.after.machine_oom_kills != 0 or (most and most.fraction >= _SHORT):
         return []
     else:
