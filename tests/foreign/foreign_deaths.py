@@ -1,595 +1,66 @@
-"""The deaths that tests/foreign stages, and what a good answer to each says.
-
-One row per death: how the program is started, and which cause, headline, place and first remedy
-are right. `where` is a program and the `# dies:` comment on the line that a person would look at
-first; None where no line of the user's can be known.
-"""
+"""The rows of deaths.toml, and what is wrong with an answer to one of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-PYTHON = "python"
-ACCELERATE = "accelerate launch --cpu --num_processes 1 --mixed_precision no"  # on CPUs always one
-TORCHRUN = "torchrun --standalone --nproc-per-node 2"
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+from foreign_runs import line_of
+
+LAUNCHERS = {
+    "python": ["python"],
+    # On CPUs it starts one process, whatever number it is given.
+    "accelerate": ["accelerate", "launch", "--cpu", "--num_processes", "1"],
+    "torchrun": ["torchrun", "--standalone", "--nproc-per-node", "2"],
+}
 
 
 @dataclass(frozen=True)
 class Death:
     name: str
+    what: str
     framework: str
     program: str
     arguments: str
-    what: str  # in words, for the table
-    causes: tuple[str, ...]
-    headline: str  # a pattern
-    remedies: tuple[str, ...]
-    where: str | None = None  # the marker
-    where_program: str | None = None
-    launcher: str = PYTHON
-    how: str = "plain"  # which of the ways in test_foreign_trainers starts and ends it
-    not_yet: str = ""  # what the answer still gets wrong, in words: a strict xfail
+    causes: list[str]
+    headline: str
+    remedies: list[str]
+    dies: str | None = None
+    launcher: str = "python"
+    how: str = "plain"
+    options: tuple[str, ...] = ()
     status: int | None = None
-    options: tuple[str, ...] = field(default=())
+    not_yet: str = ""  # what the answer still gets wrong: a strict xfail with this reason
 
 
-READ = ("read-the-traceback",)
-DEATHS = [
-    Death(
-        "hf-collate",
-        "transformers",
-        "hf_trainer.py",
-        "--fault collate --workers 1",
-        "KeyError in the collate function, in a worker",
-        ("python-exception",),
-        r"KeyError: 'tokens'",
-        READ,
-        "collate",
-    ),
-    Death(
-        "hf-metric",
-        "transformers",
-        "hf_trainer.py",
-        "--fault metric",
-        "operands of different shapes in compute_metrics",
-        ("shape-mismatch", "python-exception"),
-        r"operands could not be broadcast",
-        ("fix-the-shape", *READ),
-        "metric",
-    ),
-    Death(
-        "hf-callback",
-        "transformers",
-        "hf_trainer.py",
-        "--fault callback",
-        "KeyError in a callback",
-        ("python-exception",),
-        r"KeyError: 'eval_bleu'.*step [67]",
-        READ,
-        "callback",
-    ),
-    Death(
-        "hf-nan",
-        "transformers",
-        "hf_trainer.py",
-        "--fault nan",
-        "the loss becomes NaN and a callback stops",
-        ("loss-not-finite",),
-        r"(?i)nan|not finite",
-        ("find-the-step", "smaller-steps"),
-        "nan",
-    ),
-    Death(
-        "hf-segfault",
-        "transformers",
-        "hf_trainer.py",
-        "--fault segfault --workers 1",
-        "SIGSEGV in a loader worker",
-        ("native-segfault", "worker-crashed"),
-        r"(?i)SIGSEGV|segmentation",
-        ("name-the-library", "see-the-error"),
-        "segfault",
-    ),
-    Death(
-        "hf-checkpoint",
-        "transformers",
-        "hf_trainer.py",
-        "--resume ck/checkpoint-1 --epochs 1",
-        "resumed from a truncated checkpoint",
-        ("checkpoint-corrupt",),
-        r"(?i)checkpoint|safetensors",
-        ("older-checkpoint",),
-        "train",
-        how="truncated-checkpoint",
-    ),
-    Death(
-        "hf-disk-full",
-        "transformers",
-        "hf_trainer.py",
-        "--out {disk}/out",
-        "the disk is full when the checkpoint is saved",
-        ("disk-full",),
-        r"(?i)full|space",
-        ("make-room",),
-        "train",
-        how="small-disk",
-    ),
-    Death(
-        "hf-killed",
-        "transformers",
-        "hf_trainer.py",
-        "--epochs 500",
-        "SIGKILL from outside",
-        ("killed-from-outside",),
-        r"SIGKILL",
-        ("find-the-sender",),
-        how="sigkill",
-    ),
-    Death(
-        "accelerate-key",
-        "accelerate",
-        "accelerate_train.py",
-        "--fault key",
-        "KeyError on rank 1",
-        ("python-exception",),
-        r"(?i)KeyError: 'scraped'.*rank 1|rank 1.*KeyError: 'scraped'",
-        READ,
-        "key",
-        launcher=TORCHRUN,
-    ),
-    Death(
-        "accelerate-launch",
-        "accelerate",
-        "accelerate_train.py",
-        "--fault key",
-        "KeyError below accelerate launch",
-        ("python-exception",),
-        r"KeyError: 'scraped'",
-        READ,
-        "key",
-        launcher=ACCELERATE,
-    ),
-    Death(
-        "accelerate-kill",
-        "accelerate",
-        "accelerate_train.py",
-        "--fault kill",
-        "SIGKILL of rank 1",
-        ("killed-from-outside",),
-        r"(?i)rank 1.*SIGKILL|SIGKILL.*rank 1",
-        ("find-the-sender",),
-        launcher=TORCHRUN,
-    ),
-    Death(
-        "lightning-sample",
-        "lightning",
-        "lightning_train.py",
-        "--fault sample --workers 1",
-        "ValueError in the dataset, in a worker",
-        ("python-exception", "data-schema-mismatch"),
-        r"row 33 has no label",
-        (*READ, "look-at-a-sample"),
-        "sample",
-    ),
-    Death(
-        "lightning-zip",
-        "lightning",
-        "lightning_train.py",
-        "--data cut.npz",
-        "np.load of a truncated file",
-        ("data-corrupt",),
-        r"(?i)BadZipFile|zip",
-        ("fetch-again",),
-        "file",
-        how="truncated-data",
-    ),
-    Death(
-        "lightning-missing",
-        "lightning",
-        "lightning_train.py",
-        "--data absent.npz",
-        "the file of rows is not there",
-        ("file-missing",),
-        r"absent\.npz",
-        ("right-path",),
-        "file",
-    ),
-    Death(
-        "lightning-shape",
-        "lightning",
-        "lightning_train.py",
-        "--width 6",
-        "a layer for 6 features gets 8",
-        ("shape-mismatch",),
-        r"(?i)shape|8x8|8x6|6x16",
-        ("fix-the-shape",),
-        "shape",
-    ),
-    Death(
-        "lightning-resume",
-        "lightning",
-        "lightning_train.py",
-        "--width 6 --resume wide.ckpt",
-        "resumed from the checkpoint of a wider model",
-        ("checkpoint-incompatible",),
-        r"(?i)size mismatch|state_dict|checkpoint",
-        ("same-configuration",),
-        "resume",
-        how="wide-checkpoint",
-    ),
-    Death(
-        "lightning-lock-interrupt",
-        "lightning",
-        "lightning_train.py",
-        "--fault lock",
-        "waits for its own lock; Ctrl-C",
-        ("user-interrupt", "deadlock"),
-        r"(?i)interrupt|Ctrl|waits|lock",
-        ("go-on", "if-it-hung", "break-the-circle", "find-the-producer"),
-        "lock",
-        how="ctrl-c",
-    ),
-    Death(
-        "lightning-lock-kill",
-        "lightning",
-        "lightning_train.py",
-        "--fault lock",
-        "waits for its own lock until the watch for hangs ends it",
-        ("deadlock",),
-        r"(?i)wait|hung|lock|stood still",
-        ("break-the-circle", "find-the-producer"),
-        "lock",
-        how="stall",
-        options=("--stall", "4", "--on-stall", "kill"),
-    ),
-    Death(
-        "lightning-timeout",
-        "lightning",
-        "lightning_train.py",
-        "--fault slow --epochs 500",
-        "timeout 20 ends it",
-        ("scheduler-stopped", "killed-from-outside"),
-        r"(?i)timeout|SIGTERM",
-        ("longer-limit", "resume", "find-the-sender"),
-        how="timeout",
-    ),
-    Death(
-        "sklearn-scorer",
-        "scikit-learn",
-        "sklearn_search.py",
-        "--fault scorer",
-        "ZeroDivisionError in a scorer, in a worker of joblib",
-        ("python-exception",),
-        r"ZeroDivisionError",
-        READ,
-        "scorer",
-    ),
-    Death(
-        "sklearn-kill",
-        "scikit-learn",
-        "sklearn_search.py",
-        "--fault kill",
-        "SIGKILL of a worker of joblib",
-        ("killed-from-outside", "worker-crashed"),
-        r"(?i)worker.*SIGKILL|SIGKILL.*worker",
-        ("find-the-sender", "see-the-error"),
-        None,
-    ),
-    Death(
-        "sklearn-nan",
-        "scikit-learn",
-        "sklearn_search.py",
-        "--fault nan",
-        "NaN among the inputs",
-        ("python-exception", "loss-not-finite", "data-schema-mismatch"),
-        r"(?i)NaN",
-        (*READ, "look-at-a-sample", "find-the-step"),
-        "fit",
-    ),
-    Death(
-        "sklearn-swallowed",
-        "scikit-learn",
-        "sklearn_search.py",
-        "--fault kill --swallow",
-        "a worker is killed, the script goes on and ends with 0",
-        ("killed-from-outside", "worker-crashed"),
-        r"(?i)SIGKILL",
-        ("find-the-sender", "see-the-error"),
-        None,
-        status=0,
-    ),
-    Death(
-        "xgboost-objective",
-        "xgboost",
-        "xgboost_train.py",
-        "--fault objective",
-        "operands of different shapes in the objective",
-        ("shape-mismatch", "python-exception"),
-        r"(?i)broadcast",
-        ("fix-the-shape", *READ),
-        "objective",
-    ),
-    Death(
-        "xgboost-callback",
-        "xgboost",
-        "xgboost_train.py",
-        "--fault callback",
-        "KeyError in a callback",
-        ("python-exception",),
-        r"KeyError: 'valid'",
-        READ,
-        "callback",
-    ),
-    Death(
-        "xgboost-labels",
-        "xgboost",
-        "xgboost_train.py",
-        "--fault labels",
-        "a label is missing",
-        ("shape-mismatch", "python-exception", "data-schema-mismatch"),
-        r"(?i)label|XGBoostError",
-        ("fix-the-shape", *READ, "look-at-a-sample"),
-        "labels",
-    ),
-    Death(
-        "lightgbm-metric",
-        "lightgbm",
-        "lightgbm_train.py",
-        "--fault metric",
-        "KeyError in a metric",
-        ("python-exception",),
-        r"KeyError: \d+",
-        READ,
-        "metric",
-    ),
-    Death(
-        "lightgbm-width",
-        "lightgbm",
-        "lightgbm_train.py",
-        "--fault width",
-        "the rows to predict have a column less",
-        ("shape-mismatch", "python-exception", "data-schema-mismatch"),
-        r"(?i)LightGBMError|feature",
-        ("fix-the-shape", *READ, "look-at-a-sample"),
-        "width",
-    ),
-    Death(
-        "catboost-metric",
-        "catboost",
-        "catboost_train.py",
-        "--fault metric",
-        "RuntimeError in a metric",
-        ("python-exception",),
-        r"weights are missing",
-        READ,
-        "metric",
-    ),
-    Death(
-        "catboost-labels",
-        "catboost",
-        "catboost_train.py",
-        "--fault labels",
-        "NaN among the labels",
-        ("python-exception", "data-schema-mismatch", "loss-not-finite"),
-        r"(?i)NaN|target",
-        (*READ, "look-at-a-sample", "find-the-step"),
-        "fit",
-    ),
-    Death(
-        "flax-shape",
-        "jax, flax, optax",
-        "flax_train.py",
-        "--fault shape",
-        "a kernel for 8 features gets 6",
-        ("shape-mismatch", "python-exception", "checkpoint-incompatible"),
-        r"(?i)shape",
-        ("fix-the-shape", *READ),
-        "shape",
-    ),
-    Death(
-        "flax-nan",
-        "jax, flax, optax",
-        "flax_train.py",
-        "--fault nan",
-        "NaN in a jitted step, with jax_debug_nans",
-        ("loss-not-finite",),
-        r"(?i)nan",
-        ("find-the-step", "smaller-steps"),
-        "nan",
-    ),
-    Death(
-        "keras-batch",
-        "keras",
-        "keras_train.py",
-        "--fault batch",
-        "IndexError in a PyDataset",
-        ("python-exception", "index-out-of-range"),
-        r"batch 5 lies beyond",
-        (*READ, "fit-the-range"),
-        "batch",
-    ),
-    Death(
-        "keras-callback",
-        "keras",
-        "keras_train.py",
-        "--fault callback",
-        "KeyError in a callback",
-        ("python-exception",),
-        r"KeyError: 'val_loss'",
-        READ,
-        "callback",
-    ),
-    Death(
-        "keras-shape",
-        "keras",
-        "keras_train.py",
-        "--fault shape",
-        "a model for 6 features gets 8",
-        ("shape-mismatch",),
-        r"(?i)shape|incompatible|expected",
-        ("fix-the-shape",),
-        "shape",
-    ),
-    Death(
-        "keras-weights",
-        "keras",
-        "keras_train.py",
-        "--weights absent.weights.h5",
-        "the file of weights is not there",
-        ("file-missing",),
-        r"absent\.weights\.h5",
-        ("right-path",),
-        "weights",
-    ),
-    Death(
-        "ray-train",
-        "ray train",
-        "ray_train.py",
-        "--fault raise",
-        "ValueError in the loop of one worker",
-        ("python-exception",),
-        r"shard 1 has no rows left",
-        READ,
-        "raise",
-    ),
-    Death(
-        "ray-actor",
-        "ray",
-        "ray_actors.py",
-        "--fault actor",
-        "SIGSEGV of an actor",
-        ("native-segfault", "worker-crashed"),
-        r"(?i)SIGSEGV|segmentation|actor",
-        ("name-the-library", "see-the-error"),
-        "actor",
-    ),
-    Death(
-        "ray-task",
-        "ray",
-        "ray_actors.py",
-        "--fault task",
-        "shapes do not fit in a task",
-        ("shape-mismatch", "python-exception"),
-        r"(?i)matmul|mismatch|shape",
-        ("fix-the-shape", *READ),
-        "task",
-    ),
-    Death(
-        "papermill-cell",
-        "papermill",
-        "",
-        "-p fault shape",
-        "shapes do not fit in a cell",
-        ("shape-mismatch",),
-        r"(?i)64x3|shape",
-        ("fix-the-shape",),
-        None,
-        how="notebook",
-    ),
-    Death(
-        "papermill-kernel",
-        "papermill",
-        "",
-        "-p fault kill",
-        "the kernel is killed",
-        ("killed-from-outside", "worker-crashed"),
-        r"(?i)SIGKILL|kernel",
-        ("find-the-sender", "see-the-error"),
-        None,
-        how="notebook",
-    ),
-    Death(
-        "ddp-key",
-        "torchrun",
-        "ddp_train.py",
-        "--fault key",
-        "KeyError on one rank",
-        ("python-exception",),
-        r"(?i)KeyError: 60",
-        READ,
-        "key",
-        launcher=TORCHRUN,
-    ),
-    Death(
-        "ddp-segfault",
-        "torchrun",
-        "ddp_train.py",
-        "--fault segfault",
-        "SIGSEGV on one rank",
-        ("native-segfault",),
-        r"(?i)SIGSEGV",
-        ("name-the-library",),
-        "segfault",
-        launcher=TORCHRUN,
-    ),
-    Death(
-        "datasets-row",
-        "datasets",
-        "datasets_map.py",
-        "--fault row",
-        "AttributeError in map, in a worker",
-        ("python-exception", "data-schema-mismatch"),
-        r"'NoneType' object has no attribute 'split'",
-        (*READ, "look-at-a-sample"),
-        "row",
-    ),
-    Death(
-        "datasets-kill",
-        "datasets",
-        "datasets_map.py",
-        "--fault kill",
-        "SIGKILL of a worker of map",
-        ("killed-from-outside", "worker-crashed"),
-        r"(?i)SIGKILL|killed",
-        ("find-the-sender", "see-the-error"),
-        None,
-    ),
-    Death(
-        "torch-files",
-        "torch",
-        "torch_limits.py",
-        "--fault files",
-        "too many open files",
-        ("fd-exhausted",),
-        r"(?i)open files|Too many|descriptors",
-        ("raise-limit", "free-batches"),
-        "files",
-        how="few-files",
-    ),
-    Death(
-        "torch-shm",
-        "torch",
-        "torch_limits.py",
-        "--fault shm --workers 1",
-        "/dev/shm is full",
-        ("shm-exhausted",),
-        r"(?i)shm|shared memory",
-        ("larger-shm",),
-        None,
-        how="small-shm",
-    ),
-    Death(
-        "torch-oom",
-        "torch",
-        "torch_limits.py",
-        "--fault big",
-        "one tensor beyond the limit of the cgroup",
-        ("host-oom",),
-        r"(?i)memory",
-        ("fewer-workers", "raise-the-limit", "smaller-batch"),
-        None,
-        how="small-memory",
-    ),
-    Death(
-        "torch-leak",
-        "torch",
-        "torch_limits.py",
-        "--fault leak --steps 200",
-        "a list keeps a tensor of every step, up to the limit",
-        ("host-memory-leak", "host-oom"),
-        r"(?i)memory|grew|leak",
-        ("drop-references", "raise-the-limit"),
-        None,
-        how="small-memory",
-    ),
-]
+def read_deaths() -> list[Death]:
+    text = Path(__file__).with_name("deaths.toml").read_text()
+    return [Death(name, **fields) for name, fields in tomllib.loads(text).items()]
+
+
+def judged(death: Death, answer: dict[str, Any]) -> dict[str, str]:
+    """What is wrong with an answer, by the part of it; nothing where all of it is right."""
+    wrong = {}
+    first = answer["causes"][0] if answer["causes"] else {"id": None, "remedies": []}
+    if first["id"] not in death.causes:
+        wrong["cause"] = f"{first['id']}, not {' or '.join(death.causes)}"
+    if not re.search(death.headline, answer["headline"]):
+        wrong["headline"] = f"{answer['headline']!r} has no {death.headline!r}"
+    if death.dies is not None:
+        where = answer["facts"].get("where", {})
+        said = (Path(where.get("file", "")).name, where.get("line"))
+        right = (death.program, line_of(death.program, death.dies))
+        if said != right:
+            wrong["where"] = f"{said[0]}:{said[1]}, not {right[0]}:{right[1]}"
+    remedies = [remedy["id"] for remedy in first["remedies"][:1]]
+    if not set(remedies) & set(death.remedies):
+        wrong["remedy"] = f"{remedies}, not {' or '.join(death.remedies)}"
+    return wrong

@@ -44,6 +44,8 @@ def test_the_users_own_files(path: str) -> None:
         "/home/me/.venv/lib/python3.12/site-packages/torch/utils/data/dataloader.py",
         "/home/me/.venv/lib/python3.13t/asyncio/base_events.py",
         "/home/me/.venv/bin/torchrun",
+        "/home/me/.venv-torch2/bin/papermill",
+        "/srv/my_env/bin/papermill",
         "/usr/local/bin/accelerate",
         "C:\\Python311\\Lib\\threading.py",
         "C:\\env\\Lib\\site-packages\\torch\\nn\\module.py",

@@ -22,7 +22,7 @@ _OF_A_LIBRARY = linear(
     r"|(?:^|/)python3\d+/lib/"  # Windows: C:\Python311\Lib\threading.py
     r"|(?:^|/)python\d+\.zip/"
     r"|^/(?:usr/)?(?:local/)?s?bin/"
-    r"|/(?:\.?venv|\.?env|envs/[^/]+|mini(?:conda|forge)\d?|anaconda\d?|conda)/(?:bin|scripts)/"
+    r"|/(?:[\w.-]*env[\w.-]*|envs/[^/]+|mini(?:conda|forge)\d?|anaconda\d?|conda)/(?:bin|scripts)/"
     r"|(?:^|/)rerail/(?:agent|preflight/memory)/stub/"
     r"|/torchinductor_[^/]+/",
     re.I,

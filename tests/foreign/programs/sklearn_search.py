@@ -23,7 +23,7 @@ class Scorer:
             return 1 / (len(targets) - len(inputs))  # dies: scorer
         if self.fault == "kill" and model.max_depth == 3:
             os.kill(os.getpid(), signal.SIGKILL)  # dies: kill
-        return -float(((model.predict(inputs) - targets) ** 2).mean())
+        return -float(((model.predict(inputs) - targets) ** 2).mean())  # dies: nan
 
 
 generator = np.random.default_rng(2)
@@ -40,7 +40,7 @@ search = GridSearchCV(
     error_score="raise",
 )
 try:
-    search.fit(inputs, targets)  # dies: fit
+    search.fit(inputs, targets)
 except Exception as error:
     if not arguments.swallow:
         raise

@@ -23,6 +23,8 @@ from rerail.wording import process_in_words, sentence
 MOST_READ = 16  # different exceptions; of 512 ranks most say the same
 _NO_FAILURE = ("SystemExit", "KeyboardInterrupt")
 _READ_KINDS = ("line", "traceback")
+# What a launcher raises because its child failed; the child's own exception tells why.
+_OF_A_CHILD = ("CalledProcessError", "ChildFailedError", "ProcessRaisedException")
 
 
 def read_exceptions(run: RecordedRun) -> list[Observation]:
@@ -82,8 +84,26 @@ def read_words_of_exceptions(
         told = observe_text(list(enumerate(text.split("\n"), 1)), deadline, _stream(box) or "")
         observations += [_of_box(o, box) for o in told.observations if o.kind in _READ_KINDS]
         if not facts and not box.exception_thread:
-            facts = _with_process(told.facts, run, box)
+            facts = _of_the_inner_one(_with_process(told.facts, run, box), told.observations)
     return observations, facts
+
+
+def _of_the_inner_one(facts: dict[str, Any], told: Sequence[Observation]) -> dict[str, Any]:
+    """A notebook's runner raises an exception whose message holds the cell's in full: name that.
+
+    The place of the outer one is the runner's, and is left out.
+    """
+    tracebacks = [o for o in told if o.kind == "traceback" and o.data.get("type")]
+    if len(tracebacks) < 2 or facts.get("exception") != tracebacks[0].data["type"]:
+        return facts
+    inner = tracebacks[-1].data
+    if inner["type"] == facts["exception"] or inner["type"] in ECHO_TYPES:
+        return facts
+    kept = {name: facts[name] for name in facts if name not in ("where", "raised_at")}
+    if inner.get("where"):
+        kept.update(where=inner["where"], raised_at=inner.get("raised_at"))
+    text = f"{inner['full_type']}: {inner['message']}".strip(": ")
+    return {**kept, "exception": inner["type"], "exception_text": text}
 
 
 def as_python_prints_it(box: BlackBox) -> str:
@@ -99,14 +119,17 @@ def as_python_prints_it(box: BlackBox) -> str:
 
 def _importance(
     run: RecordedRun, box: BlackBox, recorded: Sequence[Observation]
-) -> tuple[bool, bool, int, int]:
+) -> tuple[bool, bool, bool, int, int]:
     """Who failed first, then the main process, then ranks, then everybody else."""
     first = next((o for o in recorded if o.kind == "failed-first"), None)
     is_first = first is not None and box.rank == first.data.get("rank")
     role = run.role_of(box)
     order = {"main": 0, "rank": 1, "loader-worker": 2}
     is_rank = role in ("main", "rank", "child")
-    return not (is_first and is_rank), bool(box.exception_thread), order.get(role, 3), box.pid
+    is_of_a_child = (box.exception_type or "").rpartition(".")[2] in _OF_A_CHILD
+    is_of_a_thread = bool(box.exception_thread)
+    known = (not (is_first and is_rank), is_of_a_child, is_of_a_thread)
+    return *known, order.get(role, 3), box.pid
 
 
 def _stream(box: BlackBox) -> str | None:

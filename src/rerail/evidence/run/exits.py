@@ -27,6 +27,8 @@ _TIDYING_SIGNALS = {"SIGTERM", "SIGKILL", "SIGHUP", "SIGINT", "SIGPIPE"}
 # A parent that dies takes its children along within this time: torch's workers look for their
 # parent every five seconds, launchers send SIGTERM and wait.
 _TIDYING_SECONDS = 6.0
+_POOL_SECONDS = 60.0  # from the end of a pool's workers to that of a main process that is slow
+CRASH_SIGNALS = {"SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL"}
 _LOST_A_CHILD = linear(
     r"[Ww]orker|\b[Ss]ub-?process|\b[Pp]rocess|\b[Cc]hild|[Aa]ctor|[Kk]ernel|[Pp]eer|[Cc]onnection"
     r"|EOFError|Broken|[Tt]ime(?:d |-)?out|\b[Dd]ied|[Dd]ead|[Tt]erminat|[Kk]ill|[Ss]ignal|SIG[A-Z]"
@@ -139,25 +141,43 @@ def _is_tidying(
         return False
     if went_on <= 0:  # died with or after the main process
         return process.signal in _TIDYING_SIGNALS or process.exit_code is not None
-    if went_on > _TIDYING_SECONDS:
-        return False
-    return process.signal == "SIGTERM" or is_killed_with_its_pool(run, process)
+    if is_killed_with_its_pool(run, process):
+        return True
+    return process.signal == "SIGTERM" and went_on <= _TIDYING_SECONDS
 
 
 def is_killed_with_its_pool(run: RecordedRun, process: ProcessRecord) -> bool:
-    """A pool of workers (joblib's) ends them with SIGKILL while an exception leaves it.
+    """A pool of workers (joblib's, Ray's) ends them with SIGKILL once something else has failed.
 
-    It was so if the main process raised that exception, and it says nothing of a child, a peer or
-    a connection that was lost: an exception that follows from a killed child does.
+    It was so if one of its processes had crashed before, or if the main process raised an exception
+    that says nothing of a child, a peer or a connection that was lost: one that follows from a
+    killed child does. An exception that holds a worker's traceback is that worker's.
     """
     main = run.main
     if process.signal != "SIGKILL" or main is None or process.key == main.key:
         return False
+    went_on = _went_on_seconds(process, main)
+    if went_on is None or went_on > _POOL_SECONDS:
+        return False
+    if crashed_before(run, process):
+        return True
     box = next((box for box in run.boxes if box.pid == main.pid and box.exception_type), None)
     if box is None or main.exit_code in (0, None):
         return False
-    message = (box.exception_text or "").strip().partition("\n")[0]
-    return not _LOST_A_CHILD.search(f"{box.exception_type}: {message}")
+    message = (box.exception_text or "").strip()
+    if "Traceback (most recent call last)" in message:
+        said = message.rstrip('"\n ').rpartition("\n")[2]
+    else:
+        first = message.partition("\n")[0]
+        said = f"{box.exception_type}: {first}"
+    return not _LOST_A_CHILD.search(said)
+
+
+def crashed_before(run: RecordedRun, process: ProcessRecord) -> ProcessRecord | None:
+    """Whoever had crashed by itself when this process was killed."""
+    ended = process.ended_t_seconds or 0.0
+    crashed = [p for p in run.processes if p.signal in CRASH_SIGNALS]
+    return next((p for p in crashed if p.ended_t_seconds and p.ended_t_seconds < ended), None)
 
 
 def read_outside_signals(run: RecordedRun) -> list[Observation]:

@@ -178,7 +178,7 @@ def _memory_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict
         facts["memory_limit_bytes"] = limits[0].limit_bytes
         facts["memory_limit_source"] = limits[0].source
     from_outside = _first(observations, "no-oom-kill")
-    if from_outside is not None:
+    if from_outside is not None and not from_outside.data.get("is_tidying"):
         facts["killed_from_outside"] = from_outside.text
         facts["victim"] = _victim(run, from_outside)
     space = _first(observations, "address-space-limit")
@@ -221,7 +221,7 @@ def _victim(run: RecordedRun, killed: Observation) -> str:
     if process is None:
         return "a process of the run"
     name = process_name(process, run.rank_of(process))
-    if name.startswith("child "):
+    if process.role not in ("main", "rank", "loader-worker") and not name.startswith("rank"):
         return f"{role_in_words(process.role)} (pid {process.pid})"
     return {"main process": "the main process"}.get(name, name.replace("Data", "a Data", 1))
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rerail.evidence.run.exits import is_killed_with_its_pool
+from rerail.evidence.run.exits import crashed_before, is_killed_with_its_pool
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.memory import memory_limits, peak_of, uses_that_press
 from rerail.platform.patterns import linear
@@ -79,11 +79,21 @@ def read_oom_kills(run: RecordedRun) -> list[Observation]:
 
 
 def _not_for_memory(run: RecordedRun) -> list[Observation]:
+    """Also of those that were killed with their pool: some pools say that it may be memory."""
     killed = _killed_without_sender(run)
-    most = next(iter(uses_that_press(run)), None)
-    if killed is None or run.after.machine_oom_kills != 0 or (most and most.fraction >= _SHORT):
+    with_pool = next((p for p in run.processes if is_killed_with_its_pool(run, p)), None)
+    dead = killed or with_pool
+    if dead is None:
         return []
-    text = "the kernel killed nothing for memory on this machine during the run"
+    most = next(iter(uses_that_press(run)), None)
+    crashed = None if killed else crashed_before(run, dead)
+    if crashed is not None:  # whatever the kernel did to other jobs
+        text = f"nothing was killed before {process_in_words(crashed)} crashed by itself"
+        most = None
+    elif run.after.machine_oom_kills != 0 or (most and most.fraction >= _SHORT):
+        return []
+    else:
+        text = "the kernel killed nothing for memory on this machine during the run"
     if most is not None:
         text += f", and at most {most.fraction:.0%} of "
         text += "its memory was" if most.source == "ram" else f"the limit of {most.source} was"
@@ -92,8 +102,12 @@ def _not_for_memory(run: RecordedRun) -> list[Observation]:
         Observation(
             "no-oom-kill",
             sentence(text),
-            f"exit:{killed.pid}",
-            {"pid": killed.pid, "fraction": round(most.fraction, 4) if most else None},
+            f"exit:{dead.pid}",
+            {
+                "pid": dead.pid,
+                "fraction": round(most.fraction, 4) if most else None,
+                "is_tidying": killed is None,
+            },
         )
     ]
 
