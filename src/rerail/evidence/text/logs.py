@@ -68,7 +68,9 @@ _DEALT_WITH = linear(
 )
 # Steps that are skipped because their gradients overflow are not dealt with when all of them are.
 _OF_STEPS = linear(r"(?i)skipp(?:ing|ed) (?:step|batch|update|iteration|optimizer)")
-_QUOTES_A_MESSAGE = linear(r"\b(?:raise|assert)\b|^\W*[\w.]+(?:Error|Exception|Warning|Interrupt)\b")
+_QUOTES_A_MESSAGE = linear(
+    r"\b(?:raise|assert)\b|^\W*[\w.]+(?:Error|Exception|Warning|Interrupt)\b"
+)
 _RANK_IN_NAME = linear(r"(?:rank|worker|node|task|proc|gpu|local)[-_.]?(\d+)", re.IGNORECASE)
 
 

@@ -147,9 +147,7 @@ def _allowed(
     signature: Signature, text: Text, stretch: Stretch
 ) -> Iterator[tuple[int, re.Match[str]]]:
     """Without those whose line `unless` refuses: a refused one must not hide the next."""
-    for start, match in _matches(
-        signature, text.text[stretch.start : stretch.end], stretch.start
-    ):
+    for start, match in _matches(signature, text.text[stretch.start : stretch.end], stretch.start):
         if signature.unless:
             line = _line_of(text, start, match)
             if _compiled(signature.unless).search(line.text):
