@@ -80,7 +80,8 @@ _FORMS = [
     _of("shell", r"Process finished with exit code (?P<code>-?\d+)"),
     _of(
         "shell",
-        r"\b(?:exit|exited|return)(?:s|ed)?\s*(?:with)?\s*(?:exit\s*)?(?:return\s*)?(?:status code|code|status)"
+        r"\b(?:exit|exited|return)(?:s|ed)?\s*(?:with)?\s*(?:exit\s*)?(?:return\s*)?"
+        r"(?:status code|code|status)"
         r"\s*[:=]?\s*(?:is\s*)?(?P<code>-?\d+)\b",
     ),
     _of("shell", r"^(?:exit|rc|status)\s*[:=]?\s*(?P<code>\d+)$"),
