@@ -46,6 +46,17 @@ def lines(text: str) -> list[Line]:
         ('Thread 1 "python3" received signal SIGILL, Illegal instruction.', "SIGILL", None),
         ("Process 20304 got signal: 1", "SIGHUP", None),
         ("Fatal Python error: Segmentation fault", "SIGSEGV", None),
+        # Shells in other languages.
+        ("已杀死", "SIGKILL", None),
+        ("段错误 (核心已转储)", "SIGSEGV", None),
+        ("run.sh: Zeile 3: 4711 Getötet          python3 train.py", "SIGKILL", None),
+        ("Speicherzugriffsfehler (Speicherabzug geschrieben)", "SIGSEGV", None),
+        ("./run.sh: ligne 7: 311 Processus arrêté      python train.py", "SIGKILL", None),
+        # A negative status that was kept in a byte, and codes in brackets.
+        ("Process 3 exit with status code 247", "SIGKILL", 247),
+        ("[pod-0] terminated with exit code (137). Reason [Error].", "SIGKILL", 137),
+        ('        "ExitCode": 139,', "SIGSEGV", 139),
+        ("[n1:mpi_rank_4] Caught error: Segmentation fault (signal 11)", "SIGSEGV", None),
     ],
 )
 def test_what_is_said_of_an_ending(text: str, signal: str | None, code: int | None) -> None:
@@ -238,6 +249,40 @@ def test_native_stacks_name_their_library() -> None:
         "  #0  libsystem_pthread`___chkstk_darwin\n  #1  libBNNS.dylib`BNNSGraphContextExecute_v2"
     )
     assert find_native_stacks(lines(lldb))[0].library == "libBNNS.dylib"
+
+
+def test_a_debugger_on_a_process_that_stands_still_shows_no_crash() -> None:
+    waiting = "(gdb) bt\n#0  futex_wait (x=1) at nptl/futex.c:57\n#1  __new_sem_wait (s=2) at a.c:3"
+    crashed = "#0  0x00007f12 in at::add () from /x/libtorch_cpu.so\n#1  0x00007f13 in main ()"
+    [one], [other] = find_native_stacks(lines(waiting)), find_native_stacks(lines(crashed))
+    assert one.is_waiting and not other.is_waiting
+
+
+def test_memory_in_tables_that_are_printed_again_and_again() -> None:
+    header = "              total        used        free"
+    rows = [f"Mem:       32000000    {4000000 + at * 900000}    {28000000}" for at in range(6)]
+    [growth] = find_printed_growth(lines("\n".join(f"{header}\n{row}" for row in rows)))
+    assert (growth.first_value, growth.points) == (4000000, 6)
+    same = "\n".join(f"{header}\n{rows[0]}" for _ in range(6))
+    assert find_printed_growth(lines(same)) == []
+    top = "  PID USER      RES  COMMAND\n"
+    grown = find_printed_growth(
+        lines("".join(f"{top} 77 me  {at}.5g python\n" for at in range(1, 7)))
+    )
+    assert [one.points for one in grown] == [6]
+
+
+def test_what_only_warns_is_survived_by_the_first_step() -> None:
+    text = "step 1 loss 0.5\nWarning: NaN or Inf found in input tensor.\nstep 2 loss 0.4"
+    resumption = Resumption(find_progress(lines(text)), [])
+    assert resumption.after(2, is_fatal=False, is_warning=True)
+    assert not resumption.after(2, is_fatal=False)
+    assert not resumption.after(3, is_fatal=False, is_warning=True)
+
+
+def test_what_is_written_to_a_file_is_no_step() -> None:
+    assert find_progress(lines("INFO: Exporting the model at step 500 to /out")) == []
+    assert find_progress(lines("saved at step 500, loss: 0.31"))
 
 
 def test_the_first_to_fail_is_found_by_time_else_by_structure() -> None:

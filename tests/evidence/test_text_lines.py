@@ -50,6 +50,14 @@ def test_redraws_and_what_is_printed_behind_a_bar_are_lines_of_one_number() -> N
     ]
 
 
+def test_whatever_stands_behind_the_brackets_of_a_bar_is_another_line() -> None:
+    bar = " 31%|###    | 331/1063 [01:06<03:59,  3.06it/s]"
+    assert [text for *_, text in cleaned(f"{bar}Killed")] == [bar, "Killed"]
+    with_loss = "  0%|     | 0/10 [00:00<?, ?it/s, loss=0.3]"
+    shell = "zsh: bus error  python train.py"
+    assert [text for *_, text in cleaned(f"{with_loss}{shell}")] == [with_loss, shell]
+
+
 def test_a_stamp_is_read_whatever_its_form() -> None:
     forms = ["2026-02-18T10:28:25.5Z", "2026-02-18 10:28:25,500", "2026/02/18 10:28:25.500",
              "2026-02-18T11:28:25.500+0100"]  # fmt: skip

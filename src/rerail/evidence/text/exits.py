@@ -29,6 +29,8 @@ SIGNALS = {
     15: "SIGTERM",
 }
 _NAMES = {name: number for number, name in SIGNALS.items()}
+# "run.sh: line 40:", as bash says it in other languages.
+_LINE = r"(?:line|Zeile|ligne|línea|linha|riga|строка|行|줄)\s*\d+:|第 ?\d+ ?行[:：]"
 _WORD = "|".join(re.escape(word) for word in sorted(WORDS, key=len, reverse=True))
 _WINDOWS = {
     0xC0000005: "SIGSEGV",
@@ -65,7 +67,7 @@ _FORMS = [
     # "run.sh: line 40: 53306 Killed   python train.py", "[1]  + 31148 abort  python lora.py"
     _of(
         "shell",
-        rf"(?:.*: line \d+:\s+\d+|\[\d+\]\s*[+-]?\s+\d+(?:\s\w+)?) (?P<word>{_WORD})(?:: \d+)?"
+        rf"(?:.*: (?:{_LINE})\s+\d+|\[\d+\]\s*[+-]?\s+\d+(?:\s\w+)?) (?P<word>{_WORD})(?:: \d+)?"
         rf"(?P<core>{CORE_DUMPED})?(?:\s|$)",
     ),
     _of("shell", rf"(?:zsh|bash|sh|-?\w*sh): (?:line \d+: )?(?:\d+ )?(?P<word>{_WORD})(?:\s|:|$)"),
@@ -78,7 +80,8 @@ _FORMS = [
     _of("shell", r"Process finished with exit code (?P<code>-?\d+)"),
     _of(
         "shell",
-        r"\b(?:exit|exited|return)(?:s|ed)?\s*(?:with)?\s*(?:exit\s*)?(?:return\s*)?(?:status code|code|status)"
+        r"\b(?:exit|exited|return)(?:s|ed)?\s*(?:with)?\s*(?:exit\s*)?(?:return\s*)?"
+        r"(?:status code|code|status)"
         r"\s*[:=]?\s*(?:is\s*)?(?P<code>-?\d+)\b",
     ),
     _of("shell", r"^(?:exit|rc|status)\s*[:=]?\s*(?P<code>\d+)$"),
@@ -138,6 +141,7 @@ _POSSIBLE = LinearSet(
     ]
 )
 _WORTH = (
+    *sorted({word[:6] for word in WORDS if word.isascii()}),
     *("signal", "kill", "terminat", "segm", "segf", "abort", "bus error", "illegal", "floating"),
     *("hangup", "interrupt", "trap", "exit", "rc", "status", "died", "fatal", "exc_", "sig"),
 )

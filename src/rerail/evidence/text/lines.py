@@ -151,5 +151,9 @@ def _segments(raw: str) -> list[str]:
 
 
 def _cut_behind_bars(text: str) -> list[str]:
-    cuts = [0, *(found.start(found.lastindex) for found in _BEHIND_BAR.finditer(text)), len(text)]
+    cuts = [
+        0,
+        *(found.start(found.lastindex or 0) for found in _BEHIND_BAR.finditer(text)),
+        len(text),
+    ]
     return [text[start:end] for start, end in itertools.pairwise(cuts)]

@@ -16,6 +16,12 @@ from typing import Any, BinaryIO
 from rerail.catalogue import Catalogue, load_catalogue
 from rerail.evidence.text.collectives import find_disagreements
 from rerail.evidence.text.exits import ExitLine, find_exits
+from rerail.evidence.text.harmless import (
+    is_dealt_with,
+    is_python_warning,
+    is_quoted_code,
+    only_warns,
+)
 from rerail.evidence.text.kernel_lines import find_kernel_lines
 from rerail.evidence.text.lines import Line, to_lines
 from rerail.evidence.text.memory import find_printed_growth, find_shortages
@@ -55,22 +61,6 @@ _KEPT_OF_SIGNATURE = 3
 _KEPT_EXITS = 24
 _KEPT_TRACEBACKS = 40
 _KEPT_SYMPTOMS = 80
-# As Python's warnings module prints one: the program went on.
-_WARNING = linear(r"\.py:\d+: (?:\w+\.)*\w*Warning: ")
-# The line calls itself a warning, or says that it left a step out.
-_WARNS = linear(
-    r"(?i)^\W*(?:\w+: ?)?warn(?:ing)?\b|\bskipp(?:ing|ed) (?:step|batch|update|iteration)"
-)
-# The line itself says what was done instead: it was dealt with.
-_DEALT_WITH = linear(
-    r"(?i)\b(?:ignoring|ignored|skipp(?:ing|ed)|falling back|will fall ?back|using fallback"
-    r"|entering retry loop|continuing (?:anyway|without)|using internal implementation)\b"
-)
-# Steps that are skipped because their gradients overflow are not dealt with when all of them are.
-_OF_STEPS = linear(r"(?i)skipp(?:ing|ed) (?:step|batch|update|iteration|optimizer)")
-_QUOTES_A_MESSAGE = linear(
-    r"\b(?:raise|assert)\b|^\W*[\w.]+(?:Error|Exception|Warning|Interrupt)\b"
-)
 _RANK_IN_NAME = linear(r"(?:rank|worker|node|task|proc|gpu|local)[-_.]?(\d+)", re.IGNORECASE)
 
 
@@ -190,7 +180,7 @@ def _observe(
         [
             match
             for match in matches
-            if not match.cause.startswith(SYMPTOM) and not _is_quoted_code(match, quoted)
+            if not match.cause.startswith(SYMPTOM) and not is_quoted_code(match, quoted)
         ]
     )
     reader.tracebacks(tracebacks)
@@ -205,25 +195,6 @@ def _observe(
     found = reader.found
     found.outcome = outcome_of(exits, tracebacks, bool(finishes), resumption)
     return found
-
-
-def _is_quoted_code(match: SignatureMatch, quoted: set[tuple[int, int]]) -> bool:
-    """A word in a line of code that a traceback quotes is not a message; in a `raise` it is one."""
-    return (
-        match.traceback is None
-        and match.signature.where == "line"
-        and (match.file, match.line) in quoted
-        and not _QUOTES_A_MESSAGE.search(match.text)
-    )
-
-
-def _is_dealt_with(match: SignatureMatch) -> bool:
-    return (
-        match.traceback is None
-        and _DEALT_WITH.search(match.text) is not None
-        and not _OF_STEPS.search(match.text)
-        and not _QUOTES_A_MESSAGE.search(match.text)
-    )
 
 
 class _Reader:
@@ -260,11 +231,10 @@ class _Reader:
         for same in seen.values():
             kept += same[: _KEPT_OF_SIGNATURE - 1] + same[_KEPT_OF_SIGNATURE - 1 :][-1:]
         for match in sorted(kept, key=lambda one: one.line):
-            is_warning = match.traceback is None and _WARNS.search(match.text) is not None
             resumed = self._resumption.after(
-                match.line, is_fatal=match.traceback is not None, is_warning=is_warning
+                match.line, is_fatal=match.traceback is not None, is_warning=only_warns(match)
             )
-            resumed = resumed or _is_dealt_with(match)
+            resumed = resumed or is_dealt_with(match)
             self._add(
                 "line",
                 match.text,
@@ -274,7 +244,7 @@ class _Reader:
                 groups=match.groups or None,
                 stream=match.stream or self._who,
                 resumed=resumed,
-                is_warning=_WARNING.search(match.text) is not None or None,
+                is_warning=is_python_warning(match.text) or None,
             )
             for fact, group in match.signature.facts.items():
                 if group in match.groups and not resumed:
@@ -305,7 +275,7 @@ class _Reader:
             else:
                 phase = phase_of_line(lines, index.get((match.file, match.line), 0))
             resumed = self._resumption.after(match.line, is_fatal=traceback is not None)
-            if (traceback is not None and traceback.is_ignored) or _is_dealt_with(match):
+            if (traceback is not None and traceback.is_ignored) or is_dealt_with(match):
                 resumed = True
             kept[match.cause, phase] = match, resumed
         for (symptom, phase), (match, resumed) in kept.items():

@@ -38,7 +38,7 @@ def unwrapped(lines: Sequence[Line]) -> list[Line]:
 
 
 def _goes_on(line: Line, following: Line, width: int) -> bool:
-    """A new line of a log begins with a space, a capital or a bracket; the rest of a word does not."""
+    """A new line of a log begins with a space, a capital or a bracket, the rest of a word not."""
     first = following.text[:1]
     return (
         len(line.text) == width

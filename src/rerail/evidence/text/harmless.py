@@ -1,0 +1,60 @@
+"""Which lines that sound like a failure are none?
+
+In: the text of a line, or a match on it. Out: whether it only warns, says itself what was done
+instead, or is code that a traceback quotes. What is raised is never harmless by its words alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from rerail.evidence.text.signatures import SignatureMatch
+from rerail.platform.patterns import linear
+
+# As Python's warnings module prints one: the program went on.
+_PYTHON_WARNING = linear(r"\.py:\d+: (?:\w+\.)*\w*Warning: ")
+# The line calls itself a warning, or says that it left a step out.
+_WARNS = linear(
+    r"(?i)^\W*(?:\w+: ?)?warn(?:ing)?\b|\bskipp(?:ing|ed) (?:step|batch|update|iteration)"
+)
+_DEALT_WITH = linear(
+    r"(?i)\b(?:ignoring|ignored|skipp(?:ing|ed)|falling back|will fall ?back|using fallback"
+    r"|entering retry loop|continuing (?:anyway|without)|using internal implementation)\b"
+)
+# Steps that are skipped because their gradients overflow are not dealt with when all of them are.
+_OF_STEPS = linear(r"(?i)skipp(?:ing|ed) (?:step|batch|update|iteration|optimizer)")
+_IS_RAISED = linear(
+    r"\b(?:raise|assert)\b|^\W*[\w.]+(?:Error|Exception|Warning|Interrupt)\b",
+)
+
+
+def is_python_warning(text: str) -> bool:
+    return _PYTHON_WARNING.search(text) is not None
+
+
+def only_warns(match: SignatureMatch) -> bool:
+    """What the first step after it proves survived."""
+    return match.traceback is None and _WARNS.search(match.text) is not None
+
+
+def is_dealt_with(match: SignatureMatch) -> bool:
+    """The line itself says what was done instead."""
+    return (
+        match.traceback is None
+        and _DEALT_WITH.search(match.text) is not None
+        and not _OF_STEPS.search(match.text)
+        and not _IS_RAISED.search(match.text)
+    )
+
+
+def is_quoted_code(match: SignatureMatch, quoted: Container[tuple[int, int]]) -> bool:
+    """A word in code that a traceback quotes is not a message; in a `raise` it is one.
+
+    `quoted`: file and number of the lines that tracebacks quote.
+    """
+    return (
+        match.traceback is None
+        and match.signature.where == "line"
+        and (match.file, match.line) in quoted
+        and not _IS_RAISED.search(match.text)
+    )
