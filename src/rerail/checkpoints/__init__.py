@@ -12,7 +12,7 @@ from rerail.lazy import door
 
 if TYPE_CHECKING:
     from rerail.checkpoints.check import Soundness, check_checkpoint
-    from rerail.checkpoints.choose import Choice, choose_checkpoint, find_checkpoints
+    from rerail.checkpoints.choose import Choice, choose_checkpoint, find_checkpoints, numbers_in
     from rerail.checkpoints.copies import NoRoom, copy_apart, remove_copies, size_of
     from rerail.checkpoints.resume import ResumeArguments, checked_resume, parse_resume_arguments
     from rerail.checkpoints.step_clock import StepClock, read_clock
@@ -28,6 +28,7 @@ __all__ = [
     "choose_checkpoint",
     "copy_apart",
     "find_checkpoints",
+    "numbers_in",
     "parse_resume_arguments",
     "read_clock",
     "remove_copies",
@@ -47,6 +48,7 @@ __getattr__ = door(
         "choose_checkpoint": "choose",
         "copy_apart": "copies",
         "find_checkpoints": "choose",
+        "numbers_in": "choose",
         "parse_resume_arguments": "resume",
         "read_clock": "step_clock",
         "remove_copies": "copies",

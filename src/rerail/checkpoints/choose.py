@@ -67,7 +67,7 @@ def find_checkpoints(pattern: str, cwd: Path, until_unix: float | None = None) -
         if until_unix is not None and modified / 1e9 > until_unix:
             continue
         # Of a file and links to it ("last.pt"), the file itself.
-        rank = (modified, _numbers(name), not (cwd / path).is_symlink())
+        rank = (modified, numbers_in(name), not (cwd / path).is_symlink())
         known = found.get((status.st_dev, status.st_ino))
         if known is None or rank > known[0]:
             found[status.st_dev, status.st_ino] = (rank, path)
@@ -99,6 +99,6 @@ def _modified_ns(path: Path) -> int:
     return max(files, default=own)
 
 
-def _numbers(name: str) -> list[int]:
+def numbers_in(name: str) -> list[int]:
     """step-10 after step-9, where both were written within one tick of the clock."""
     return [int(number) for number in re.findall(r"\d{1,18}", name)]

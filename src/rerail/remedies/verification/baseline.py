@@ -131,7 +131,7 @@ def _runs_on_record(
         settings = summary.info.settings
         if summary.info.fingerprint != wanted or summary.info.state != "ended":
             continue
-        if settings.get("changes") or settings.get(MARK) == key:
+        if settings.get("changes") or settings.get(MARK) == key or settings.get("resumed_from"):
             continue
         folder = RunFolder(summary.path)
         try:

@@ -49,6 +49,8 @@ class VerifyOptions:
     budget_seconds: float = 3600.0
     stall_seconds: float | None = None
     is_fresh: bool = False  # runs of an earlier verification do not count
+    checkpoint: str | None = None  # a pattern; None: as the recorded run was given it
+    resume_args: str | None = None
 
 
 class VerificationWatcher(Protocol):
