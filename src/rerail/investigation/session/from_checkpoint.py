@@ -126,6 +126,13 @@ class CheckpointStart:
         self._set(start)
         return start
 
+    def begin_anew(self, folder: RunFolder, why: str) -> Start:
+        """Without a look for a checkpoint; trials have outputs of their own all the same."""
+        self._look_around(folder, "")
+        start = Start("dropped", why=why)
+        self._set(start)
+        return start
+
     def take_up(self, start: Start, folder: RunFolder) -> Start:
         """Go on with what an earlier session decided, if the checkpoint is still the same."""
         self.start = start

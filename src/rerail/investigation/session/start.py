@@ -57,6 +57,13 @@ class Start:
         """What a trial that starts now begins at: its checkpoint, or nothing."""
         return self.checkpoint if self.state != "dropped" else ""
 
+    @property
+    def before_checkpoint(self) -> float | None:
+        """How much of the way lies before the checkpoint; None: not known."""
+        if self.skipped is not None:
+            return self.skipped
+        return None if self.distance is None else self.crash - self.distance
+
     def limit(self, unit: Unit) -> float:
         """How long the unchanged command is given to fail from there."""
         if self.seen:
