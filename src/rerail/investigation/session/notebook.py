@@ -104,6 +104,13 @@ class Notebook:
         start = self._start()
         return start.checkpoint if start is not None and start.state == "adopted" else ""
 
+    @property
+    def skipped(self) -> float:
+        """What of the way to a failure at one place lies before the checkpoint."""
+        start = self._start()
+        is_adopted = start is not None and start.state == "adopted"
+        return start.skipped or 0.0 if start is not None and is_adopted else 0.0
+
     def _start(self) -> Start | None:
         return Start.from_json(self.start) if self.start is not None else None
 
