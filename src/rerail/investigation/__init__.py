@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rerail.investigation.session.exposure import Distance, Unit, idle_seconds, measure
     from rerail.investigation.session.failure import Diagnostician, Failure, failure_of
     from rerail.investigation.session.from_checkpoint import (
+        UNTIL_SEEN,
         CheckpointStart,
         Place,
         resuming_of,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from rerail.investigation.session.watching import IsolateOptions
 
 __all__ = [
+    "UNTIL_SEEN",
     "CheckpointStart",
     "Diagnostician",
     "Distance",
@@ -76,6 +78,7 @@ __all__ = [
 __getattr__ = door(
     __name__,
     {
+        "UNTIL_SEEN": "session.from_checkpoint",
         "CheckpointStart": "session.from_checkpoint",
         "Place": "session.from_checkpoint",
         "Start": "session.start",

@@ -45,6 +45,7 @@ from rerail.store import RunFolder, Store, fingerprint
 from rerail.wording import listed
 
 FOLDER = "scratch"  # in the store
+UNTIL_SEEN = "until the failure is seen the command runs as it is, and writes where it writes"
 _NOT_FOUND = "trials write where the command writes: no word of the command names the place"
 
 

@@ -32,6 +32,7 @@ from rerail.investigation.session.answer import answer_of, keep_with_run
 from rerail.investigation.session.exposure import elapsed_seconds, measure
 from rerail.investigation.session.failure import Failure
 from rerail.investigation.session.from_checkpoint import (
+    UNTIL_SEEN,
     CheckpointStart,
     Place,
     resuming_of,
@@ -138,6 +139,8 @@ class InvestigationSession:
             if self.notebook.failure is not None:
                 runs = f"{seen} earlier run{'s' * (seen > 1)}"
                 self.watcher.said(f"seen in {runs}: {self.notebook.failure.summary}")
+        if self.notebook.failure is None and self._checkpoints is not None:
+            self.watcher.said(UNTIL_SEEN)
         scheduler = open_scheduler(self.options.scheduler, self.options.jobs)
         try:
             if self.notebook.failure is not None:
@@ -357,6 +360,7 @@ class InvestigationSession:
             )
             notebook.changes = self._refusals.those_that_apply(changes, self.environ)
         if self._checkpoints is None:
+            notebook.start = None  # asked again without checkpoints: trials begin anew
             self._go_on_from(None)
         elif notebook.start is None:
             folder, failure = self._failed_run()

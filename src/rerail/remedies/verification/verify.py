@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from rerail.changes import Profile, exclusive_groups, parse_changes, why_not
 from rerail.errors import RerailError, UsageError
 from rerail.investigation import (
+    UNTIL_SEEN,
     CheckpointStart,
     Diagnostician,
     Distance,
@@ -208,6 +209,8 @@ class VerificationSession:
         if self.baseline is not None:
             return
         self._watcher.said("no failed run of this command, as it is now, is on record")
+        if self._lab.checkpoints is not None:
+            self._watcher.said(UNTIL_SEEN)
         for _ in range(MOST_REFERENCES):
             found = self._run_unchanged("to see the failure", limit=None)
             if found.failure is not None and found.folder is not None:
