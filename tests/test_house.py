@@ -206,8 +206,9 @@ OPENED_ELSEWHERE = {
     "recorder/surroundings.py": "/proc and /sys",
     "recorder/stalls/waits.py": "/proc",
     "remedies/verification/baseline.py": "the user's program",
-    "remedies/checkpoints/check.py": "the user's checkpoints",
-    "remedies/checkpoints/formats/streams.py": "the user's checkpoints",
+    "checkpoints/check.py": "the user's checkpoints",
+    "checkpoints/copies.py": "the user's checkpoints, and copies of them",
+    "checkpoints/formats/streams.py": "the user's checkpoints",
     "report/html.py": "our own style sheets",
     "report/writing.py": "the file that the user named",
     "scheduling/local.py": "/sys/fs/cgroup",
@@ -222,7 +223,7 @@ OPENED_ELSEWHERE = {
 }
 ROOMS_THAT_READ_RUNS = {
     *("store", "recorder", "evidence", "diagnosis", "scheduling", "investigation"),
-    *("remedies", "study", "report", "cli"),
+    *("checkpoints", "remedies", "study", "report", "cli"),
 }
 OPENING = {"open", "read_text", "read_bytes", "fromfile", "memmap", "copyfile", "sqlite3.connect"}
 OPENED_BY_NAME = {"Notebook", "webbrowser", "segment", "archive", "smaller", "socket", "client"}

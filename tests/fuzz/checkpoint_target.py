@@ -32,7 +32,7 @@ from pathlib import Path
 import numpy
 import torch
 
-from rerail.remedies.checkpoints.check import NOT_CHECKED, check_checkpoint
+from rerail.checkpoints.check import NOT_CHECKED, check_checkpoint
 
 SECONDS_PER_CASE = 10
 BYTES_PER_CASE = 1 << 30

@@ -10,6 +10,7 @@ import pytest
 from rerail.catalogue import load_catalogue
 from rerail.changes.apply import DoesNotApply
 from rerail.changes.profile import Profile
+from rerail.checkpoints.resume import parse_resume_arguments
 from rerail.diagnosis.result import Candidate
 from rerail.errors import UsageError
 from rerail.remedies.restart.apply import (
@@ -19,7 +20,6 @@ from rerail.remedies.restart.apply import (
     merged,
     prescribe,
 )
-from rerail.remedies.restart.resume import parse_resume_arguments
 
 COMMAND = ("python", "train.py", "--resume", "none", "--lr", "0.1")
 

@@ -16,17 +16,17 @@ from pathlib import Path
 
 import pytest
 
-from rerail.remedies.checkpoints import check as checkpoints
-from rerail.remedies.checkpoints.check import check_checkpoint
-from rerail.remedies.checkpoints.choose import choose_checkpoint
-from rerail.remedies.checkpoints.formats import budget, zip_archive
-from rerail.remedies.checkpoints.formats.budget import Budget
+from rerail.checkpoints import check as checkpoints
+from rerail.checkpoints.check import check_checkpoint
+from rerail.checkpoints.choose import choose_checkpoint
+from rerail.checkpoints.formats import budget, zip_archive
+from rerail.checkpoints.formats.budget import Budget
 
 _MEGABYTES = 16
 _CHECK = """
 import resource, sys
 from pathlib import Path
-from rerail.remedies.checkpoints.check import check_checkpoint
+from rerail.checkpoints.check import check_checkpoint
 resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[2]), int(sys.argv[2])))
 found = check_checkpoint(Path(sys.argv[1]))
 print("sound" if found.is_sound else found.problem)

@@ -28,7 +28,7 @@ from typing import Any
 import numpy
 import pytest
 
-from rerail.remedies.checkpoints.check import check_checkpoint
+from rerail.checkpoints.check import check_checkpoint
 
 torch = pytest.importorskip("torch")
 

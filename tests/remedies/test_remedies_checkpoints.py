@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rerail.remedies.checkpoints.check import UNKNOWN, check_checkpoint
+from rerail.checkpoints.check import UNKNOWN, check_checkpoint
 
 torch = pytest.importorskip("torch")
 

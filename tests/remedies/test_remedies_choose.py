@@ -6,7 +6,7 @@ import os
 import zipfile
 from pathlib import Path
 
-from rerail.remedies.checkpoints.choose import choose_checkpoint, find_checkpoints
+from rerail.checkpoints.choose import choose_checkpoint, find_checkpoints
 
 
 def write(path: Path, age_seconds: float, *, is_torn: bool = False) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from rerail.catalogue import load_catalogue
+from rerail.checkpoints import StepClock
 from rerail.diagnosis.result import Candidate
 from rerail.investigation.session.failure import Failure
-from rerail.remedies.restart.death import Death, StepClock
+from rerail.remedies.restart.death import Death
 from rerail.remedies.restart.judgement import Attempt, why_not_anew, why_stop
 
 

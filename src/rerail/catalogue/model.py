@@ -115,6 +115,8 @@ class Policy:
     `is_refusal`: the program says itself that it does not take what it was given.
     `is_of_checkpoint`: the checkpoint is at fault, so an older one is something else to try.
     `spoils_checkpoints`: a checkpoint that was written after it began is of no use.
+    `builds_up`: a process gathers it over its life. A new one begins without it, also from a
+    checkpoint: to see it again takes the whole way.
     `is_dead_worker`: what is known of a DataLoader worker that died, whatever it died of.
     `is_told_by_exception`: two failures of it are the same only if the exception is.
     `same_damage_as`: causes that the same damage shows as, by chance.
@@ -128,6 +130,7 @@ class Policy:
     is_refusal: bool = False
     is_of_checkpoint: bool = False
     spoils_checkpoints: bool = False
+    builds_up: bool = False
     is_dead_worker: bool = False
     is_told_by_exception: bool = False
     same_damage_as: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Change,
         ChangeKind,
         exclusive_groups,
+        may_move_steps,
         parse_change,
         parse_changes,
     )
@@ -31,6 +32,7 @@ __all__ = [
     "apply_changes",
     "default_changes",
     "exclusive_groups",
+    "may_move_steps",
     "offers",
     "parse_change",
     "parse_changes",
@@ -50,6 +52,7 @@ __getattr__ = door(
         "apply_changes": "apply",
         "default_changes": "candidates",
         "exclusive_groups": "parse",
+        "may_move_steps": "parse",
         "offers": "candidates",
         "parse_change": "parse",
         "parse_changes": "parse",

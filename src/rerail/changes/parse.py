@@ -22,6 +22,9 @@ ChangeKind = Literal["option", "setting", "environment", "own"]
 _ENVIRONMENT = linear(r"([A-Z_][A-Z0-9_]*)=(.*)", re.DOTALL)
 _SETTING = linear(r"([+~]{0,2}[A-Za-z_][\w./@-]*)=(.*)", re.DOTALL)
 
+_NUMBER = linear(r"[+-]?[0-9][0-9_.]{0,30}(?:e[+-]?[0-9]{1,3})?")
+_WORKING_AT_ONCE = linear(r"worker|thread|proc|jobs|prefetch")
+
 
 @dataclass(frozen=True)
 class Change:
@@ -98,3 +101,15 @@ def exclusive_groups(changes: Sequence[Change]) -> list[list[str]]:
     for change in changes:
         by_knob.setdefault(change.knob, []).append(change.text)
     return [texts for texts in by_knob.values() if len(texts) > 1]
+
+
+def may_move_steps(change: Change) -> bool:
+    """Whether a step may be another portion of the work with it: a batch of another size.
+
+    An argument with a number may be anything, but for those that say how many work at once.
+    """
+    if change.kind == "own":
+        return change.knob == "npz-rows"
+    is_number = any(_NUMBER.fullmatch(value) for value in change.values)
+    is_argument = change.kind in ("option", "setting")
+    return is_argument and is_number and not _WORKING_AT_ONCE.search(change.knob.lower())

@@ -47,6 +47,22 @@ def fresh_option(function: F) -> F:
     return click.option("--fresh", is_flag=True, help="Start anew instead of going on.")(function)
 
 
+def checkpoint_options(function: F) -> F:
+    """--checkpoint and --resume-args, as those of `rerail run`."""
+    pattern = click.option(
+        "--checkpoint",
+        metavar="GLOB",
+        help="Where CMD leaves its checkpoints: trials begin at the newest sound one before the"
+        " failure, if it fails from there too [default: as in the recorded run].",
+    )
+    arguments = click.option(
+        "--resume-args",
+        metavar="ARGS",
+        help="How CMD is told: '--resume {checkpoint}', or 'NAME={checkpoint}' for a variable.",
+    )
+    return pattern(arguments(function))
+
+
 def end_gently_when_terminated() -> None:
     """SIGTERM as Ctrl-C: keep everything."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -14,6 +14,7 @@ import click
 from rerail.cli._experiments import (
     answer,
     budget_option,
+    checkpoint_options,
     confidence_option,
     end_gently_when_terminated,
     fresh_option,
@@ -81,6 +82,7 @@ from rerail.errors import UsageError
     metavar="DIR",
     help="Also write the smallest command that still fails into the new folder DIR.",
 )
+@checkpoint_options
 @fresh_option
 @click.option("--list", "lists", is_flag=True, help="Only show which changes apply to CMD.")
 @json_option
@@ -98,6 +100,8 @@ def command(
     scheduler: str,
     seed: int | None,
     reproducer: Path | None,
+    checkpoint: str | None,
+    resume_args: str | None,
     fresh: bool,
     lists: bool,
     as_json: bool,
@@ -129,6 +133,8 @@ def command(
         scheduler=scheduler,
         seed=seed,
         reproducer=reproducer,
+        checkpoint=checkpoint,
+        resume_args=resume_args,
     )
     document = _investigate(command, tries, home, options)
     from rerail.investigation import summary_lines

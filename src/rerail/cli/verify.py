@@ -14,6 +14,7 @@ import click
 from rerail.cli._experiments import (
     answer,
     budget_option,
+    checkpoint_options,
     confidence_option,
     end_gently_when_terminated,
     fresh_option,
@@ -40,6 +41,7 @@ from rerail.errors import UsageError
 @confidence_option(0.95, "proven")
 @budget_option("1h")
 @stall_option
+@checkpoint_options
 @fresh_option
 @json_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
@@ -49,6 +51,8 @@ def command(
     confidence: float,
     budget: float,
     stall_seconds: float | None,
+    checkpoint: str | None,
+    resume_args: str | None,
     fresh: bool,
     as_json: bool,
     command: tuple[str, ...],
@@ -65,7 +69,7 @@ def command(
         )
     from rerail.remedies import VerifyOptions
 
-    options = VerifyOptions(confidence, budget, stall_seconds, fresh)
+    options = VerifyOptions(confidence, budget, stall_seconds, fresh, checkpoint, resume_args)
     document = _verify(command, changes, home, options)
     return answer(document, document["summary"], as_json=as_json, good_status="proven")
 

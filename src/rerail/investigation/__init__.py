@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from rerail.investigation.session.earlier import EarlierRun, earlier_runs, lifetimes
     from rerail.investigation.session.exposure import Distance, Unit, idle_seconds, measure
     from rerail.investigation.session.failure import Diagnostician, Failure, failure_of
+    from rerail.investigation.session.from_checkpoint import (
+        UNTIL_SEEN,
+        CheckpointStart,
+        Place,
+        resuming_of,
+        scratch_of,
+    )
     from rerail.investigation.session.session import investigate
+    from rerail.investigation.session.start import Start, about_the_start
     from rerail.investigation.session.trial import (
         Trial,
         TrialOutcome,
@@ -30,6 +38,8 @@ if TYPE_CHECKING:
     from rerail.investigation.session.watching import IsolateOptions
 
 __all__ = [
+    "UNTIL_SEEN",
+    "CheckpointStart",
     "Diagnostician",
     "Distance",
     "EarlierRun",
@@ -38,8 +48,10 @@ __all__ = [
     "IsolateOptions",
     "Likely",
     "Lines",
+    "Place",
     "Plan",
     "RuledOut",
+    "Start",
     "Table",
     "Trial",
     "TrialOutcome",
@@ -47,6 +59,7 @@ __all__ = [
     "Unit",
     "Verdict",
     "Verification",
+    "about_the_start",
     "changes_in_words",
     "died_before",
     "earlier_runs",
@@ -56,13 +69,22 @@ __all__ = [
     "investigation_answer",
     "lifetimes",
     "measure",
+    "resuming_of",
     "runs_with_failure",
+    "scratch_of",
     "summary_lines",
 ]
 
 __getattr__ = door(
     __name__,
     {
+        "UNTIL_SEEN": "session.from_checkpoint",
+        "CheckpointStart": "session.from_checkpoint",
+        "Place": "session.from_checkpoint",
+        "Start": "session.start",
+        "about_the_start": "session.start",
+        "resuming_of": "session.from_checkpoint",
+        "scratch_of": "session.from_checkpoint",
         "Diagnostician": "session.failure",
         "Distance": "session.exposure",
         "EarlierRun": "session.earlier",

@@ -1,7 +1,7 @@
 """Remedies: apply one, prove it, and go on from the newest checkpoint that really loads.
 
-`choose_checkpoint`, `run_with_restarts` and `verify` are the doors; they are imported from their
-modules, so that nobody waits for those that are not needed.
+`run_with_restarts` and `verify` are the doors; they are imported from their modules, so that nobody
+waits for those that are not needed.
 """
 
 from __future__ import annotations
@@ -11,28 +11,21 @@ from typing import TYPE_CHECKING
 from rerail.lazy import door
 
 if TYPE_CHECKING:
-    from rerail.remedies.checkpoints.check import check_checkpoint
-    from rerail.remedies.checkpoints.choose import Choice, choose_checkpoint
     from rerail.remedies.restart.apply import Applied, merged, prescribe
     from rerail.remedies.restart.death import told_to_end
     from rerail.remedies.restart.paragraphs import paragraph
     from rerail.remedies.restart.restart import RestartOptions, run_with_restarts
-    from rerail.remedies.restart.resume import parse_resume_arguments
     from rerail.remedies.restart.story import Story
     from rerail.remedies.verification import verify_view
     from rerail.remedies.verification.verify import VerifyOptions, verify
 
 __all__ = [
     "Applied",
-    "Choice",
     "RestartOptions",
     "Story",
     "VerifyOptions",
-    "check_checkpoint",
-    "choose_checkpoint",
     "merged",
     "paragraph",
-    "parse_resume_arguments",
     "prescribe",
     "run_with_restarts",
     "told_to_end",
@@ -44,15 +37,11 @@ __getattr__ = door(
     __name__,
     {
         "Applied": "restart.apply",
-        "Choice": "checkpoints.choose",
         "RestartOptions": "restart.restart",
         "Story": "restart.story",
         "VerifyOptions": "verification.verify",
-        "check_checkpoint": "checkpoints.check",
-        "choose_checkpoint": "checkpoints.choose",
         "merged": "restart.apply",
         "paragraph": "restart.paragraphs",
-        "parse_resume_arguments": "restart.resume",
         "prescribe": "restart.apply",
         "run_with_restarts": "restart.restart",
         "told_to_end": "restart.death",

@@ -11,7 +11,7 @@ import json
 import os
 from pathlib import Path
 
-from rerail.remedies import check_checkpoint
+from rerail.checkpoints import check_checkpoint
 
 # Where the end of a picture is, and how far from the end of the file it may be.
 _PICTURE_ENDS = {

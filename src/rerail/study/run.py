@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rerail.changes import apply_changes, parse_change, why_not
+from rerail.checkpoints import parse_resume_arguments
 from rerail.errors import RerailError, UsageError
-from rerail.remedies import parse_resume_arguments
 from rerail.scheduling import NotEnoughMemory, RunningTask, Scheduler, Task, open_scheduler
 from rerail.store import RunFolder
 from rerail.study import leftovers, needs, starting, usage, workspace

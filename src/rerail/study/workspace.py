@@ -17,7 +17,7 @@ import os
 import shutil
 from pathlib import Path
 
-from rerail.remedies import Choice, choose_checkpoint
+from rerail.checkpoints import Choice, choose_checkpoint
 from rerail.study.model import Cell, Study
 
 

@@ -21,7 +21,7 @@ from rerail.investigation.planner.hypotheses import build_hypotheses
 from rerail.investigation.planner.narrowing import narrow
 from rerail.investigation.planner.observation import Plan, TrialResult
 from rerail.investigation.planner.planner import Choice, choose_trial
-from rerail.investigation.planner.posterior import BEYOND_THE_STEP, Posterior
+from rerail.investigation.planner.posterior import Moved, Posterior
 from rerail.investigation.planner.verdict import (
     Likely,
     Verdict,
@@ -50,7 +50,8 @@ class Investigation:
     runs without changes showed, with their crash times and survivals. `run_length` is the
     exposure after which the command ends by itself, `overhead` what starting a trial costs,
     both in the unit of exposure. `exclusive` names changes that are values of one thing: no
-    trial has two of a group.
+    trial has two of a group. `skipped` is what lies before the checkpoint that trials begin at,
+    and `moving` names the changes that may move a failure by that too.
     """
 
     def __init__(
@@ -64,6 +65,8 @@ class Investigation:
         overhead: float = 0.0,
         periods: Mapping[str, float] | None = None,
         exclusive: Sequence[Sequence[str]] = (),
+        skipped: float = 0.0,
+        moving: Sequence[str] = (),
     ) -> None:
         if not 0.5 < confidence < 1.0:
             raise ValueError(f"a confidence lies between 0.5 and 1, not {confidence}")
@@ -80,13 +83,16 @@ class Investigation:
         self._bit = {change: 1 << i for i, change in enumerate(self.changes)}
         self.exclusive = [list(group) for group in exclusive]
         self._exclusive = [self._mask(group) for group in self.exclusive]
+        self.skipped = skipped
+        self.moving = list(moving)
+        self._moved = Moved(skipped, self._mask(self.moving))
         self._hypotheses = build_hypotheses(self.changes, self.priors, max_pairs, self._exclusive)
         self._given = failure_model or constant_rate(Lifetimes(()))
         # That a rate changes with age is told from few crashes, and may be chance: believed only
         # while it is certain, as what the trials show by themselves.
         is_ageing = self._given.kind in ("wear-out", "early")
         model = self._model() if is_ageing else self._given
-        self._posterior = Posterior(self._hypotheses, model, self._given.lifetimes)
+        self._posterior = Posterior(self._hypotheses, model, self._given.lifetimes, self._moved)
         # The choice in force, and how much of it is still to run, on the model's clock: a
         # command that ends by itself needs several runs for one choice.
         self._standing: tuple[Choice, float] | None = None
@@ -206,6 +212,8 @@ class Investigation:
             "overhead": self.overhead,
             "periods": self.periods,
             "exclusive": self.exclusive,
+            "skipped": self.skipped,
+            "moving": self.moving,
             "trials": [trial.to_json() for trial in self.trials],
         }
 
@@ -296,7 +304,7 @@ class Investigation:
     def _far_beyond(self, applied: int, budget: float | None) -> Plan:
         """So far past the step that it is gone, and does not only come later."""
         model = self._posterior.model
-        far = max(1.1 * BEYOND_THE_STEP * model.past_the_step, model.clear_of_the_step)
+        far = max(1.1 * self._posterior.far_beyond(applied), model.clear_of_the_step)
         names = names_of(applied, self.changes)
         exposure = far if budget is None else min(far, budget)
         return Plan(names, exposure, "whether it only comes later with it")
@@ -394,7 +402,7 @@ class Investigation:
         return replace(given, kind="constant-rate", step=None, shape=None, scale=None)
 
     def _replay(self, model: FailureModel) -> Posterior:
-        posterior = Posterior(self._hypotheses, model, self._given.lifetimes)
+        posterior = Posterior(self._hypotheses, model, self._given.lifetimes, self._moved)
         for trial in self.trials:
             posterior.observe(
                 self._mask(trial.changes),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rerail.catalogue import Catalogue
-from rerail.changes import exclusive_groups, parse_change, priors
+from rerail.changes import exclusive_groups, may_move_steps, parse_change, priors
 from rerail.investigation.planner.inquiry import Investigation
 from rerail.investigation.planner.observation import Ending, Plan, TrialResult
 from rerail.investigation.session.notebook import Notebook
@@ -47,6 +47,8 @@ def build_planner(
         confidence=confidence,
         failure_model=replace(given, resolution=resolution),
         exclusive=exclusive_groups(changes),
+        skipped=notebook.skipped,
+        moving=[change.text for change in changes if may_move_steps(change)],
     )
     for trial in notebook.comparable_trials():
         if set(trial.took_effect) <= set(texts):

@@ -24,6 +24,18 @@ from rerail.survival import FailureModel, Lifetimes, log_likelihood
 BEYOND_THE_STEP = 3.0
 
 
+@dataclass(frozen=True)
+class Moved:
+    """Trials that begin at a checkpoint count from there, but a change of the batch size may move
+    the place of the failure by its distance from the very beginning."""
+
+    skipped: float = 0.0  # what lies before the checkpoint
+    by: int = 0  # changes that may do so
+
+
+NOT_MOVED = Moved()
+
+
 @dataclass
 class Weighed:
     """A hypothesis that is still possible."""
@@ -35,12 +47,20 @@ class Weighed:
 
 
 class Posterior:
-    """Starts from `history`: runs without any change, before the first trial."""
+    """Starts from `history`: runs without any change, before the first trial.
+
+    `moved` says what changes may do to the place of a failure at a fixed step.
+    """
 
     def __init__(
-        self, hypotheses: list[Hypothesis], model: FailureModel, history: Lifetimes
+        self,
+        hypotheses: list[Hypothesis],
+        model: FailureModel,
+        history: Lifetimes,
+        moved: Moved = NOT_MOVED,
     ) -> None:
         self.model = model
+        self.moved = moved
         self.crashes = history.crashes
         self.crashes_in_trials = 0
         before = math.fsum(self._counted(time, True, False) for time in history.crash_times)
@@ -61,6 +81,7 @@ class Posterior:
         """What it would be after one more trial."""
         twin = Posterior.__new__(Posterior)
         twin.model = self.model
+        twin.moved = self.moved
         twin.crashes = self.crashes
         twin.crashes_in_trials = self.crashes_in_trials
         twin.living = [
@@ -161,7 +182,12 @@ class Posterior:
         if not self.model.is_at_a_step:
             return True
         # A trial is asked to go a little further than this, as clocks differ by tenths of a second.
-        return self.longest[applied] >= BEYOND_THE_STEP * self.model.past_the_step
+        return self.longest[applied] >= self.far_beyond(applied)
+
+    def far_beyond(self, applied: int) -> float:
+        """How far a run has to come before a fixed step is gone, and does not only come later."""
+        before = self.moved.skipped if applied & self.moved.by else 0.0
+        return BEYOND_THE_STEP * (before + self.model.past_the_step) - before
 
     def crashes_with(self, change: int) -> int:
         """Crashes of trials that had this change, alone or among others."""

@@ -75,7 +75,7 @@ class Reduction:
         unchanged = [
             t
             for t in self.notebook.trials
-            if not t.changes and not t.raised and t.outcome != "lost"
+            if not t.changes and not t.raised and not t.checkpoint and t.outcome != "lost"
         ]
         crashes = [t.exposure(unit) for t in unchanged if t.outcome == "crashed"]
         crashes += self.notebook.earlier_crashes

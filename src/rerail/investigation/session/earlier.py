@@ -41,8 +41,8 @@ def earlier_runs(
         info = summary.info
         if info.fingerprint != wanted or info.state != "ended" or info.started_unix < since:
             continue
-        if info.settings.get("changes"):
-            continue
+        if info.settings.get("changes") or info.settings.get("resumed_from"):
+            continue  # another program, or one that did not begin at its beginning
         folder = RunFolder(summary.path)
         try:
             ending = diagnostician.ending(folder, keeps=False)

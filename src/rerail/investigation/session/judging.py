@@ -60,6 +60,7 @@ class Judge:
                 summary=why,
                 counts=False,
                 raised=tuple(change.text for change in each.raised),
+                checkpoint=each.checkpoint,
             )
         folder = RunFolder(path)
         outcome, failure, summary = self._outcome(each, folder)
@@ -77,6 +78,7 @@ class Judge:
             not_applied=_without_effect(folder, each.changes, each.variables),
             raised=self._raised(each, folder),
             lasted_seconds=elapsed,
+            checkpoint=each.checkpoint,
         )
 
     def _raised(self, each: UnderWay, folder: RunFolder) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from rerail.changes import Profile
 from rerail.errors import UnreadableInput
 from rerail.investigation.session.exposure import Unit
 from rerail.investigation.session.failure import Failure
+from rerail.investigation.session.start import Start
 from rerail.investigation.session.trial import Trial
 from rerail.privacy import Masker
 from rerail.store import layout, loads, read_regular
@@ -50,6 +51,7 @@ class Notebook:
     earlier_runs: list[str] = field(default_factory=list)
     earlier_seconds: float = 0.0
     raising: dict[str, Any] | None = None  # a `Raise`, once one was thought of
+    start: dict[str, Any] | None = None  # a `Start`, once a checkpoint was thought of
     trials: list[Trial] = field(default_factory=list)
     seconds: float = 0.0
     answer: dict[str, Any] | None = None
@@ -80,7 +82,7 @@ class Notebook:
             setattr(self, name, document[name])
         for name in ("earlier_crashes", "earlier_survivals", "earlier_runs"):
             setattr(self, name, document[name])
-        for name in ("phase", "earlier_seconds", "raising"):  # not in the first notebooks
+        for name in ("phase", "earlier_seconds", "raising", "start"):  # not in the first notebooks
             setattr(self, name, document.get(name, getattr(self, name)))
         self.failure = Failure(**document["failure"]) if document["failure"] else None
         profile = document["profile"]
@@ -96,17 +98,55 @@ class Notebook:
         is_adopted = self.raising is not None and self.raising["state"] == "adopted"
         return tuple(self.raising["changes"]) if self.raising and is_adopted else ()
 
+    @property
+    def checkpoint(self) -> str:
+        """Where all trials begin since the failure was found to come from there too."""
+        start = self._start()
+        return start.checkpoint if start is not None and start.state == "adopted" else ""
+
+    @property
+    def skipped(self) -> float:
+        """What of the way to a failure at one place lies before the checkpoint."""
+        start = self._start()
+        is_adopted = start is not None and start.state == "adopted"
+        return start.skipped or 0.0 if start is not None and is_adopted else 0.0
+
+    def _start(self) -> Start | None:
+        return Start.from_json(self.start) if self.start is not None else None
+
     def comparable_trials(self) -> list[Trial]:
-        """Those that say something about each other: raised alike."""
-        return [trial for trial in self.trials if trial.raised == self.raised]
+        """Those that say something about each other: raised alike, and begun at one place."""
+        alike = [trial for trial in self.trials if trial.raised == self.raised]
+        here = [trial for trial in alike if trial.checkpoint == self.checkpoint]
+        if self.checkpoint:
+            return here
+        # Clean steps from a checkpoint that was not kept were run as well as any others. To leave
+        # them out would count only those starts from which it fails. They are no whole run.
+        clean = [
+            replace(trial, outcome="stopped")
+            for trial in alike
+            if trial.checkpoint and not trial.changes and trial.outcome in ("stopped", "finished")
+        ]
+        return [*clean, *here]
+
+    def earlier_lives(self) -> tuple[list[float], list[float]]:
+        """Crashes and survivals of runs before the investigation, counted as trials are."""
+        start = self._start()
+        if start is None:
+            return self.earlier_crashes, self.earlier_survivals
+        return start.earlier(self.earlier_crashes, self.earlier_survivals)
 
     def comparable_earlier(self) -> tuple[list[float], list[float]]:
-        """Crashes and survivals of runs before the investigation; none of them was raised."""
-        return ([], []) if self.raised else (self.earlier_crashes, self.earlier_survivals)
+        """Of these, what says something about trials; none of them was raised."""
+        return ([], []) if self.raised else self.earlier_lives()
 
     def seconds_to_failure(self) -> float:
         """On average, of the command as it is."""
         unchanged = [t for t in self.trials if not t.changes and not t.raised]
+        if self.checkpoint:
+            return sum(t.distance.seconds for t in unchanged if t.checkpoint) / max(
+                1, sum(t.outcome == "crashed" for t in unchanged if t.checkpoint)
+            )
         crashes = len(self.earlier_crashes) + sum(t.outcome == "crashed" for t in unchanged)
         seconds = self.earlier_seconds + sum(t.distance.seconds for t in unchanged)
         return seconds / max(1, crashes)
@@ -130,6 +170,7 @@ class Notebook:
             "phase": self.phase,
             "earlier_seconds": self.earlier_seconds,
             "raising": self.raising,
+            "start": self.start,
             "trials": [trial.to_json() for trial in self.trials],
             "seconds": self.seconds,
             "answer": self.answer,

@@ -147,11 +147,10 @@ class Raising:
         return self._without().mean_time_to_failure
 
     def _without(self) -> Hazard:
-        notebook = self.notebook
-        crashes, exposure = len(notebook.earlier_crashes), math.fsum(notebook.earlier_crashes)
-        exposure += math.fsum(notebook.earlier_survivals)
+        crashes, survivals = self.notebook.earlier_lives()
         found = self._with(())
-        return Hazard(crashes + found.crashes, exposure + found.exposure)
+        exposure = math.fsum(crashes) + math.fsum(survivals) + found.exposure
+        return Hazard(len(crashes) + found.crashes, exposure)
 
     def _with(self, changes: tuple[str, ...]) -> Hazard:
         """What trials with exactly this raise, and no change, showed."""
@@ -159,7 +158,10 @@ class Raising:
         trials = [
             trial
             for trial in self.notebook.trials
-            if trial.raised == changes and not trial.changes and trial.says_something
+            if trial.raised == changes
+            and not trial.changes
+            and trial.says_something
+            and trial.checkpoint == self.notebook.checkpoint
         ]
         crashes = sum(trial.outcome == "crashed" for trial in trials)
         return Hazard(crashes, math.fsum(trial.exposure(unit) for trial in trials))

@@ -29,11 +29,20 @@ from rerail.investigation.reproducer.build import make_reproducer
 from rerail.investigation.reproducer.files import refuse_if_taken
 from rerail.investigation.reproducer.reduction import Reduction
 from rerail.investigation.session.answer import answer_of, keep_with_run
-from rerail.investigation.session.exposure import elapsed_seconds
+from rerail.investigation.session.exposure import elapsed_seconds, measure
+from rerail.investigation.session.failure import Failure
+from rerail.investigation.session.from_checkpoint import (
+    UNTIL_SEEN,
+    CheckpointStart,
+    Place,
+    resuming_of,
+    scratch_of,
+)
 from rerail.investigation.session.judging import Judge
 from rerail.investigation.session.notebook import Notebook
 from rerail.investigation.session.raise_hazard import Raising
 from rerail.investigation.session.refusals import Refusals
+from rerail.investigation.session.start import Start
 from rerail.investigation.session.trial import Trial
 from rerail.investigation.session.watching import (
     InvestigationWatcher,
@@ -101,6 +110,7 @@ class InvestigationSession:
         self._raising = Raising(
             self.notebook, options.raises_hazard, options.budget_seconds, watcher.said
         )
+        self._checkpoints = self._open_checkpoints()
         self._jobs = options.jobs
         self._started = time.monotonic()
         self._spent_before = self.notebook.seconds
@@ -129,6 +139,8 @@ class InvestigationSession:
             if self.notebook.failure is not None:
                 runs = f"{seen} earlier run{'s' * (seen > 1)}"
                 self.watcher.said(f"seen in {runs}: {self.notebook.failure.summary}")
+        if self.notebook.failure is None and self._checkpoints is not None:
+            self.watcher.said(UNTIL_SEEN)
         scheduler = open_scheduler(self.options.scheduler, self.options.jobs)
         try:
             if self.notebook.failure is not None:
@@ -139,6 +151,8 @@ class InvestigationSession:
             self._stop_all()
         finally:
             scheduler.close()
+            if self._checkpoints is not None:
+                self._checkpoints.close()
             document = self._conclude()
         return document
 
@@ -184,6 +198,10 @@ class InvestigationSession:
         if self.notebook.failure is None:
             return self._plan_to_see_it()
         running = [each.plan for each in self.under_way]
+        start = self._start_under_test()
+        if start is not None:
+            why = f"whether it fails from {start.checkpoint} too"
+            return None if running else Plan((), start.limit(self.notebook.unit), why)
         raised = self._raising.next_plan(running)
         if raised is not None:
             return raised
@@ -202,8 +220,11 @@ class InvestigationSession:
         )
         if plan is None:
             return None
-        # A run costs its start: once it runs, let it run about as long as the start took.
-        least = max(least_exposure(self.notebook), investigation.overhead)
+        least = least_exposure(self.notebook)
+        if not investigation.failure_model.is_at_a_step:
+            # A run costs its start: once it runs, let it run about as long as the start took. Past
+            # a step at which it always fails there is nothing more to learn.
+            least = max(least, investigation.overhead)
         return replace(plan, exposure_limit=max(plan.exposure_limit, least))
 
     def _plan_to_see_it(self) -> Plan | None:
@@ -220,16 +241,23 @@ class InvestigationSession:
         changes = [parse_change(text) for text in plan.changes]
         raised = [parse_change(text) for text in self._raising.for_trials]
         both = [*raised, *changes]
-        changed = apply_changes(self.command, self.environ, both, self.notebook.profile)
+        place = self._checkpoints.place() if self._checkpoints else Place(self.command)
+        if self._checkpoints is not None and self._checkpoints.start is not None:
+            start = self._checkpoints.start
+            if start.to_json() != self.notebook.start:  # there was no room for the copy
+                self._keep_start(start)
+        environ = {**self.environ, **place.variables}
+        changed = apply_changes(place.command, environ, both, self.notebook.profile)
         texts = tuple(change.text for change in both)
         task = Task(
             command=changed.command,
             cwd=self.cwd,
             home=str(self.store.home.absolute()),
-            environ={**self.environ, **changed.variables},
+            environ={**environ, **changed.variables},
             label=f"isolate {self.notebook.key} trial {number} {os.urandom(3).hex()}",
             stall_seconds=self._stall_seconds(),
             settings={
+                **place.settings,
                 "investigation": self.notebook.key,
                 "changes": list(texts),
                 "raised": [change.text for change in raised],
@@ -239,6 +267,7 @@ class InvestigationSession:
         self.watcher.started(number, replace(plan, changes=texts))
         running, now = scheduler.start(task), time.monotonic()
         each = UnderWay(number, plan, changes, changed.variables, running, now, raised=raised)
+        each.place, each.checkpoint = place, place.settings.get("resumed_from", "")
         self.under_way.append(each)
 
     def _look_at(self, each: UnderWay) -> None:
@@ -260,6 +289,8 @@ class InvestigationSession:
 
     def _has_said_enough(self, each: UnderWay) -> bool:
         assert self.investigation is not None
+        if self._start_under_test() is not None:
+            return False
         if tuple(change.text for change in each.raised) != self.notebook.raised:
             return False  # what is being measured is the raise, of which the planner knows nothing
         is_long_enough = each.exposure >= least_exposure(self.notebook)
@@ -280,6 +311,8 @@ class InvestigationSession:
     def _finish(self, each: UnderWay) -> None:
         self.under_way.remove(each)
         trial = self.judge.judge(each)
+        if each.place is not None:
+            each.place.remove()
         self.notebook.trials.append(trial)
         self.notebook.seconds = self._seconds()
         if self.notebook.failure is not None:
@@ -292,6 +325,10 @@ class InvestigationSession:
 
     def _take_note(self, trial: Trial) -> None:
         """Tell the planner, and leave out changes that the program does not take."""
+        if self._checkpoints is not None and self._start_under_test() is not None:
+            start = self._checkpoints.take_note(trial, *self._failed_run(), self.notebook.unit)
+            self._keep_start(start)
+            return
         if trial.raised != self.notebook.raised:
             if self._raising.take_note(trial):
                 self._set_planner_up()
@@ -322,9 +359,55 @@ class InvestigationSession:
                 self.environ,
             )
             notebook.changes = self._refusals.those_that_apply(changes, self.environ)
-        self._raising.consider(self.environ)
-        notebook.save()
+        if self._checkpoints is None:
+            notebook.start = None  # asked again without checkpoints: trials begin anew
+            self._go_on_from(None)
+        elif notebook.start is None:
+            folder, failure = self._failed_run()
+            elapsed = folder.info().elapsed_seconds or 0.0
+            crash = measure(folder, elapsed).of(notebook.unit, died=True)
+            self._keep_start(self._checkpoints.choose(folder, failure, crash, notebook.unit))
+        else:
+            start = Start.from_json(notebook.start)
+            self._keep_start(self._checkpoints.take_up(start, self._failed_run()[0]))
+
+    def _keep_start(self, start: Start) -> None:
+        self.notebook.start = start.to_json()
+        self._go_on_from(start)
+
+    def _go_on_from(self, start: Start | None) -> None:
+        """Where trials begin is decided, or about to be tested."""
+        if start is None or start.state != "testing":
+            self._raising.consider(self.environ)
+        self.notebook.save()
         self._set_planner_up()
+
+    def _start_under_test(self) -> Start | None:
+        start = Start.from_json(self.notebook.start) if self.notebook.start else None
+        is_open = self._checkpoints is not None and start is not None and start.state == "testing"
+        return start if is_open else None
+
+    def _failed_run(self) -> tuple[RunFolder, Failure]:
+        failure = self.notebook.failure
+        assert failure is not None
+        return RunFolder(self.store.runs / failure.run), failure
+
+    def _open_checkpoints(self) -> CheckpointStart | None:
+        options = self.options
+        resuming = resuming_of(
+            self.store,
+            self.command,
+            self.cwd,
+            self.environ,
+            options.checkpoint,
+            options.resume_args,
+        )
+        if resuming is None:
+            return None
+        scratch = scratch_of(self.store, self.notebook.key)
+        return CheckpointStart(
+            self.command, self.cwd, self.environ, scratch, resuming, self.watcher.said
+        )
 
     def _set_planner_up(self) -> None:
         """Anew from the notebook, with the changes that are left."""

@@ -42,6 +42,7 @@ class Trial:
     counts: bool = True
     raised: tuple[str, ...] = ()  # what made it, and all that it is compared with, fail sooner
     lasted_seconds: float | None = None  # on the clock: of a hang, the wait too
+    checkpoint: str = ""  # where it began; exposure counts from there. Empty: at the beginning
 
     @property
     def says_something(self) -> bool:
@@ -76,6 +77,7 @@ class Trial:
             "run": self.run,
             **({"not_applied": list(self.not_applied)} if self.not_applied else {}),
             **({"raised": list(self.raised)} if self.raised else {}),
+            **({"checkpoint": self.checkpoint} if self.checkpoint else {}),
         }
 
     def to_json(self) -> dict[str, Any]:

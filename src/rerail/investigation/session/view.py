@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rerail.investigation.planner.observation import Plan
+from rerail.investigation.session.start import about_the_start
 from rerail.investigation.session.trial import Trial, changes_in_words
 from rerail.wording import seconds_in_words
 
@@ -110,6 +111,7 @@ def summary_lines(document: dict[str, Any]) -> list[str]:
         cause = f" ({failure['cause']})" if failure["cause"] else ""
         lines.append(f"The failure: {failure['summary']}{cause}.")
     lines += _about_the_raise(document)
+    lines += about_the_start(document)
     for change, evidence in list(document["ruled_out_by"].items())[:10]:
         lines.append(f"Ruled out: {change}: {evidence}.")
     for change, why in list(document["not_applicable"].items())[:6]:

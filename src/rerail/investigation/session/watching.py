@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from rerail.changes import Change
 from rerail.investigation.planner.observation import Plan
+from rerail.investigation.session.from_checkpoint import Place
 from rerail.investigation.session.trial import Trial
 from rerail.scheduling import RunningTask
 
@@ -28,6 +29,8 @@ class IsolateOptions:
     raises_hazard: bool | None = None  # make the failure come sooner; None: if it is slow
     seed: int | None = None  # draws the order of changes that are alike; None: as given
     reproducer: Path | None = None  # the folder that gets the smallest command that fails
+    checkpoint: str | None = None  # a pattern; None: as the recorded run was given it
+    resume_args: str | None = None
 
 
 class InvestigationWatcher(Protocol):
@@ -69,3 +72,5 @@ class UnderWay:
     stopped_ns: int | None = None
     exposure: float = 0.0
     raised: list[Change] = field(default_factory=list)
+    place: Place | None = None
+    checkpoint: str = ""  # where it began

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from rerail.catalogue import Catalogue
 from rerail.changes import Profile, read_profile
+from rerail.checkpoints import StepClock, read_clock
 from rerail.diagnosis import Candidate, Diagnosis, explain_run
 from rerail.errors import RerailError
 from rerail.investigation import Failure, failure_of
@@ -21,23 +22,6 @@ from rerail.store import RunFolder, Store
 _STOPPING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 _STOPPED_EXIT_CODES = {130: "SIGINT", 143: "SIGTERM", 129: "SIGHUP"}
 _LIKELY = 0.5
-
-
-@dataclass(frozen=True)
-class StepClock:
-    """When each of the last few hundred steps was done."""
-
-    steps: tuple[tuple[int, float], ...] = ()  # step and wall-clock time
-
-    def step_at(self, unix: float) -> int | None:
-        """How many steps were done then; None where the record does not reach back so far."""
-        if not self.steps or unix < self.steps[0][1]:
-            return None
-        return max(step for step, done in self.steps if done <= unix)
-
-    def time_of(self, step: int) -> float | None:
-        """When this step was done; of one before the record's beginning, its first moment."""
-        return next((done for each, done in self.steps if each >= step), None)
 
 
 @dataclass(frozen=True)
@@ -86,7 +70,7 @@ def read_death(folder: RunFolder, store: Store, catalogue: Catalogue) -> Death |
     leading = diagnosis.leading
     failure = failure_of(diagnosis, boxes, folder.id)
     box = max(boxes, key=lambda each: each.optimizer_steps, default=None)
-    clock = _clock(box, info.started_unix)
+    clock = read_clock(box, info.started_unix)
     # Under mixed precision single steps overflow, and training goes on: only if it died of it.
     died_of_it = leading is not None and leading.cause.policy.spoils_checkpoints
     bad_step = box.first_nonfinite_step if box and died_of_it else None
@@ -144,12 +128,6 @@ def _deaths_at_one_step(diagnosis: Diagnosis) -> int:
         if observation.kind == "history" and observation.data.get("pattern") == "fixed-step":
             return len(observation.data.get("steps", ()))
     return 0
-
-
-def _clock(box: BlackBox | None, started_unix: float) -> StepClock:
-    if box is None:
-        return StepClock()
-    return StepClock(tuple((p.step, started_unix + p.t_seconds) for p in box.history))
 
 
 def _boxes(folder: RunFolder) -> Sequence[BlackBox]:

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from rerail.catalogue import load_catalogue
-from rerail.changes import DoesNotApply, Profile
-from rerail.errors import RerailError, UsageError
+from rerail.changes import Profile
+from rerail.checkpoints import Choice, checked_resume, choose_checkpoint
+from rerail.errors import RerailError
 from rerail.recorder import CommandNotStarted, Recording, RunOptions, record
-from rerail.remedies.checkpoints.choose import Choice, choose_checkpoint
 from rerail.remedies.restart.apply import Applied, apply_remedies, merged, prescribe
 from rerail.remedies.restart.death import Death, read_death
 from rerail.remedies.restart.judgement import (
@@ -32,7 +32,6 @@ from rerail.remedies.restart.judgement import (
     why_not_anew,
     why_stop,
 )
-from rerail.remedies.restart.resume import ResumeArguments, parse_resume_arguments
 from rerail.remedies.restart.story import Story, attempt_in_words
 from rerail.scheduling import TaskOptions
 from rerail.store import RunFolder, Store
@@ -89,7 +88,9 @@ class _Restarting:
         self._run_options = replace(run_options, owns_process=False)
         self._options = options
         self._reporter = reporter
-        self._resume = _checked_resume(command, run_options, options)
+        self._resume = checked_resume(
+            command, run_options.environ, options.checkpoint, options.resume_args
+        )
         self._catalogue = load_catalogue()
         self._attempts: list[Attempt] = []
         self._remedies: list[Applied] = []
@@ -101,7 +102,8 @@ class _Restarting:
 
     def run(self) -> Story:
         with _signals_stop_the_story():
-            plan = _Plan(self._command, {}, {"attempt": 1, "restarts": self._options.restarts})
+            begin = {"attempt": 1, "restarts": self._options.restarts, **self._resuming}
+            plan = _Plan(self._command, {}, begin)
             try:
                 recording = self._record(plan)
             except _StopAsked:
@@ -228,6 +230,7 @@ class _Restarting:
             settings={
                 "attempt": number,
                 "restarts": self._options.restarts,
+                **self._resuming,
                 "story": self._attempts[0].run,
                 "previous_run": self._attempts[-1].run,
                 "resumed_from": str(checkpoint) if checkpoint else None,
@@ -240,6 +243,14 @@ class _Restarting:
             checkpoint=checkpoint,
             base_step=self._base_step(choice),
         )
+
+    @property
+    def _resuming(self) -> dict[str, str]:
+        """How it goes on from a checkpoint: experiments with this command need it too."""
+        options = self._options
+        if options.checkpoint is None or options.resume_args is None:
+            return {}
+        return {"checkpoint": options.checkpoint, "resume_args": options.resume_args}
 
     def _choose(self) -> Choice:
         pattern = self._options.checkpoint
@@ -299,28 +310,6 @@ class _Plan:
     label: str | None = None
     checkpoint: Path | None = None
     base_step: int | None = 0
-
-
-def _checked_resume(
-    command: Sequence[str], run_options: RunOptions, options: RestartOptions
-) -> ResumeArguments | None:
-    """Whether the command can be told, before a night is spent on running it."""
-    example = "For example: --checkpoint 'out/*.pt' --resume-args '--resume {checkpoint}'"
-    if options.checkpoint is not None and options.resume_args is None:
-        raise UsageError("--checkpoint needs --resume-args: how the command is told", example)
-    if options.resume_args is None:
-        return None
-    resume = parse_resume_arguments(options.resume_args)
-    if options.checkpoint is None:
-        raise UsageError("--resume-args needs --checkpoint: where the checkpoints are", example)
-    try:
-        resume.apply(command, run_options.environ, Path("checkpoint"))
-    except DoesNotApply as error:
-        raise UsageError(
-            f"--resume-args cannot be given to this command: {error}",
-            "Give it as a variable that the script reads: --resume-args 'RESUME={checkpoint}'",
-        ) from None
-    return resume
 
 
 def _place_in_input() -> int | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from rerail.investigation import Unit, runs_with_failure
+from rerail.investigation import Unit, about_the_start, runs_with_failure
 from rerail.privacy import Masker
 from rerail.remedies.verification.cost import Cost, compare
 from rerail.remedies.verification.trace import read_trace
@@ -48,6 +48,7 @@ def answer_of(session: VerificationSession, seconds: float) -> dict[str, Any]:
         "cost": cost.to_json(),
         "seconds": round(seconds, 1),
         "ended_because": session.ended_because,
+        "start": session.start.to_json() if session.start else None,
     }
     document["summary"] = _summary(document, cost)
     return document
@@ -85,6 +86,10 @@ def _cost(session: VerificationSession) -> Cost:
     if known is None:
         return Cost()
     seen = {each.trace.run: each.trace for each in session.references}
+    if session.start is not None and session.start.state == "adopted":
+        # Steps count from the checkpoint: those of runs from the beginning are others.
+        alike = [each.trace for each in session.references if each.trial.checkpoint]
+        return compare(alike, [each.trace for each in session.tried if each.folder])
     before = [seen.get(f.id) or read_trace(f) for f in known.runs[:_MOST_TRACES]]
     return compare(before, [each.trace for each in session.tried if each.folder])
 
@@ -113,6 +118,7 @@ def _summary(document: dict[str, Any], cost: Cost) -> list[str]:
                 f" {_small(1.0 - document['reached'])}. The same command goes on from here."
             )
     lines += _before_words(document)
+    lines += about_the_start(document)
     if document["trials"]:
         lines += cost.lines(has_steps=unit == "steps")
     count = counted(len(document["trials"]) + len(document["references"]), "run")

@@ -18,6 +18,7 @@ from rerail.investigation import (
     Distance,
     EarlierRun,
     Failure,
+    Start,
     Unit,
     earlier_runs,
     lifetimes,
@@ -62,6 +63,14 @@ class Baseline:
         (self.crashes if died else self.survivals).append(exposure)
         self.runs.insert(0, folder)
         self.distances.insert(0, distance)
+
+    def begin_at(self, start: Start) -> None:
+        """From now on runs are counted from a checkpoint on, or anew after all."""
+        self.crashes, self.survivals = start.earlier(self.crashes, self.survivals)
+        if start.state == "adopted":
+            before = start.before_checkpoint
+            ends = [] if before is None else [each - before for each in self.finished]
+            self.finished = [each for each in ends if each > 0.0]
 
     @property
     def steps_per_second(self) -> float | None:
@@ -131,7 +140,7 @@ def _runs_on_record(
         settings = summary.info.settings
         if summary.info.fingerprint != wanted or summary.info.state != "ended":
             continue
-        if settings.get("changes") or settings.get(MARK) == key:
+        if settings.get("changes") or settings.get(MARK) == key or settings.get("resumed_from"):
             continue
         folder = RunFolder(summary.path)
         try:

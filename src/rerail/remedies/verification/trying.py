@@ -15,9 +15,11 @@ from typing import Any, Literal
 from rerail.changes import Change, Profile, apply_changes
 from rerail.errors import RerailError
 from rerail.investigation import (
+    CheckpointStart,
     Diagnostician,
     Distance,
     Failure,
+    Place,
     Trial,
     TrialOutcome,
     Unit,
@@ -76,6 +78,7 @@ class Laboratory:
     diagnostician: Diagnostician
     deadline: float  # on the monotonic clock
     stall_seconds: float | None = None
+    checkpoints: CheckpointStart | None = None  # where runs begin and write; None: as typed
 
     def try_once(
         self,
@@ -84,16 +87,36 @@ class Laboratory:
         wanted: Wanted,
         is_enough: Callable[[Distance], bool],
     ) -> Tried:
-        changed = apply_changes(self.command, self.environ, changes, wanted.profile)
+        place = self.checkpoints.place() if self.checkpoints else Place(self.command)
+        try:
+            return self._try_at(place, changes, settings, wanted, is_enough)
+        finally:
+            place.remove()
+
+    def _try_at(
+        self,
+        place: Place,
+        changes: Sequence[Change],
+        settings: dict[str, Any],
+        wanted: Wanted,
+        is_enough: Callable[[Distance], bool],
+    ) -> Tried:
+        environ = {**self.environ, **place.variables}
+        changed = apply_changes(place.command, environ, changes, wanted.profile)
         texts = [change.text for change in changes]
         task = Task(
             command=changed.command,
             cwd=self.cwd,
             home=str(self.store.home.absolute()),
-            environ={**self.environ, **changed.variables},
+            environ={**environ, **changed.variables},
             label=f"verify {' '.join(texts)[:40] or 'unchanged'} {os.urandom(3).hex()}",
             stall_seconds=self.stall_seconds,
-            settings={**settings, "changes": texts, "changed_environment": changed.variables},
+            settings={
+                **place.settings,
+                **settings,
+                "changes": texts,
+                "changed_environment": changed.variables,
+            },
         )
         running = self.scheduler.start(task)
         trace = Trace()
@@ -165,6 +188,7 @@ class Laboratory:
             run=folder.id,
             not_applied=Verification.of(folder).without_effect(list(changes), variables),
             summary=summary,
+            checkpoint=info.settings.get("resumed_from") or "",
         )
         return Tried(trial, folder, failure, read_trace(folder, trace), stopped)
 

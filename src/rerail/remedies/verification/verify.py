@@ -17,7 +17,17 @@ from typing import Any, Protocol
 
 from rerail.changes import Profile, exclusive_groups, parse_changes, why_not
 from rerail.errors import RerailError, UsageError
-from rerail.investigation import Diagnostician, Distance, changes_in_words
+from rerail.investigation import (
+    UNTIL_SEEN,
+    CheckpointStart,
+    Diagnostician,
+    Distance,
+    Start,
+    changes_in_words,
+    measure,
+    resuming_of,
+    scratch_of,
+)
 from rerail.recorder import CommandNotStarted, find_program
 from rerail.remedies.verification.answer import answer_of, exposure_in_words, keep_with_run, percent
 from rerail.remedies.verification.baseline import (
@@ -31,7 +41,7 @@ from rerail.remedies.verification.baseline import (
 from rerail.remedies.verification.proof import Needed, luck_of, needed_for
 from rerail.remedies.verification.trying import Laboratory, Tried, Wanted
 from rerail.scheduling import open_scheduler
-from rerail.store import Store
+from rerail.store import RunFolder, Store
 from rerail.survival import FailureModel
 from rerail.wording import counted, listed, seconds_in_words
 
@@ -49,6 +59,8 @@ class VerifyOptions:
     budget_seconds: float = 3600.0
     stall_seconds: float | None = None
     is_fresh: bool = False  # runs of an earlier verification do not count
+    checkpoint: str | None = None  # a pattern; None: as the recorded run was given it
+    resume_args: str | None = None
 
 
 class VerificationWatcher(Protocol):
@@ -115,6 +127,8 @@ class VerificationSession:
             deadline=self._started + options.budget_seconds,
             stall_seconds=options.stall_seconds,
         )
+        self.start: Start | None = None  # where runs begin, if there are checkpoints
+        self._lab.checkpoints = self._open_checkpoints()
         texts = [change.text for change in self.changes]
         self._key = verification_key(self.command, self._lab.cwd, texts)
 
@@ -135,6 +149,7 @@ class VerificationSession:
         self._refuse_what_cannot_apply()
         try:
             self._see_the_failure()
+            self._test_the_checkpoint()
             self._repeat_the_failure()
             self._count_earlier_runs()
             self._prove()
@@ -144,6 +159,8 @@ class VerificationSession:
             self.ended_because = "interrupted"
         finally:
             self._lab.scheduler.close()
+            if self._lab.checkpoints is not None:
+                self._lab.checkpoints.close()
         document = answer_of(self, time.monotonic() - self._started)
         keep_with_run(document, self.store)
         return document
@@ -192,6 +209,8 @@ class VerificationSession:
         if self.baseline is not None:
             return
         self._watcher.said("no failed run of this command, as it is now, is on record")
+        if self._lab.checkpoints is not None:
+            self._watcher.said(UNTIL_SEEN)
         for _ in range(MOST_REFERENCES):
             found = self._run_unchanged("to see the failure", limit=None)
             if found.failure is not None and found.folder is not None:
@@ -201,6 +220,53 @@ class VerificationSession:
                 self._refuse_what_cannot_apply()
                 return
         raise _Ended(f"it did not fail in {MOST_REFERENCES} runs without any change")
+
+    def _open_checkpoints(self) -> CheckpointStart | None:
+        lab, options = self._lab, self.options
+        resuming = resuming_of(
+            self.store,
+            lab.command,
+            lab.cwd,
+            lab.environ,
+            options.checkpoint,
+            options.resume_args,
+        )
+        if resuming is None:
+            return None
+        texts = [change.text for change in self.changes]
+        scratch = scratch_of(self.store, verification_key(lab.command, lab.cwd, texts))
+        said = self._watcher.said
+        return CheckpointStart(lab.command, lab.cwd, lab.environ, scratch, resuming, said)
+
+    def _test_the_checkpoint(self) -> None:
+        """Whether the failure comes from a checkpoint too, so that runs may begin there."""
+        checkpoints, known = self._lab.checkpoints, self.known
+        if checkpoints is None:
+            return
+        folder = RunFolder(self.store.runs / known.failure.run)
+        if not self.changes:
+            why = "the fix is in the program, so nobody can see any more where it fails from"
+            self.start = checkpoints.begin_anew(folder, why)
+            return
+        crash = measure(folder, folder.info().elapsed_seconds or 0.0).of(known.unit, died=True)
+        found: list[Tried] = []
+        self.start = checkpoints.choose(folder, known.failure, crash, known.unit)
+        while self.start.state == "testing":
+            why = f"whether it fails from {self.start.checkpoint} too"
+            found.append(self._run_unchanged(why, self.start.limit(known.unit)))
+            trial = found[-1].trial
+            self.start = checkpoints.take_note(trial, folder, known.failure, known.unit)
+        known.begin_at(self.start)
+        for each in found:
+            # Clean steps were run wherever they were run; a crash counts where runs begin.
+            has_crashed = each.trial.outcome == "crashed"
+            if self.start.state == "adopted" or (
+                not has_crashed and each.trial.outcome in ("stopped", "finished")
+            ):
+                self._note_reference(each)
+        if self.start.state == "adopted":
+            texts = [*(change.text for change in self.changes), self.start.identity]
+            self._key = verification_key(self.command, self._lab.cwd, texts)
 
     def _repeat_the_failure(self) -> None:
         """After one crash 95 % takes 19 times as long; a second one is cheap, and tells where."""

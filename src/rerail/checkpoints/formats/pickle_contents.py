@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from rerail.remedies.checkpoints.formats.pickle_names import Name, judge
+from rerail.checkpoints.formats.pickle_names import Name, judge
 
 ELEMENT_BYTES = {
     **dict.fromkeys(("DoubleStorage", "LongStorage", "ComplexFloatStorage"), 8),

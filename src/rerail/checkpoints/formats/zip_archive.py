@@ -16,11 +16,11 @@ import zipfile
 from dataclasses import dataclass
 from typing import IO
 
-from rerail.remedies.checkpoints.formats.budget import Budget, refuse_inflation
-from rerail.remedies.checkpoints.formats.file_part import open_part
-from rerail.remedies.checkpoints.formats.outcome import Reading, Torn, Unfinished
-from rerail.remedies.checkpoints.formats.pickle_stream import read_pickle
-from rerail.remedies.checkpoints.formats.torch_legacy import check_contents
+from rerail.checkpoints.formats.budget import Budget, refuse_inflation
+from rerail.checkpoints.formats.file_part import open_part
+from rerail.checkpoints.formats.outcome import Reading, Torn, Unfinished
+from rerail.checkpoints.formats.pickle_stream import read_pickle
+from rerail.checkpoints.formats.torch_legacy import check_contents
 
 SIGNATURE = b"PK\x03\x04"
 _END = struct.Struct("<4s4H2LH")  # the end of the central directory, without its comment

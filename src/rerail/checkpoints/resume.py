@@ -78,3 +78,28 @@ def parse_resume_arguments(text: str) -> ResumeArguments:
         else:
             plain.append(word)
     return ResumeArguments(tuple(changes), tuple(plain))
+
+
+def checked_resume(
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    pattern: str | None,
+    resume_args: str | None,
+) -> ResumeArguments | None:
+    """Whether the command can be told, before a night is spent on running it."""
+    example = "For example: --checkpoint 'out/*.pt' --resume-args '--resume {checkpoint}'"
+    if pattern is not None and resume_args is None:
+        raise UsageError("--checkpoint needs --resume-args: how the command is told", example)
+    if resume_args is None:
+        return None
+    resume = parse_resume_arguments(resume_args)
+    if pattern is None:
+        raise UsageError("--resume-args needs --checkpoint: where the checkpoints are", example)
+    try:
+        resume.apply(command, environ, Path("checkpoint"))
+    except DoesNotApply as error:
+        raise UsageError(
+            f"--resume-args cannot be given to this command: {error}",
+            "Give it as a variable that the script reads: --resume-args 'RESUME={checkpoint}'",
+        ) from None
+    return resume

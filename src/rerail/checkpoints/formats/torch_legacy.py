@@ -13,10 +13,10 @@ import os
 import struct
 from typing import IO
 
-from rerail.remedies.checkpoints.formats.budget import Budget
-from rerail.remedies.checkpoints.formats.outcome import Reading, Torn, Unfinished
-from rerail.remedies.checkpoints.formats.pickle_contents import Nested, PickleContents, Storage
-from rerail.remedies.checkpoints.formats.pickle_stream import read_pickle
+from rerail.checkpoints.formats.budget import Budget
+from rerail.checkpoints.formats.outcome import Reading, Torn, Unfinished
+from rerail.checkpoints.formats.pickle_contents import Nested, PickleContents, Storage
+from rerail.checkpoints.formats.pickle_stream import read_pickle
 
 _MAGIC = 0x1950A86A20F9469CFC6C
 _COUNT = struct.Struct("<q")

@@ -5,6 +5,6 @@ raises `Torn` with the reason, or `Unfinished`. Nothing is unpickled, imported o
 file claims about its own size is never believed for the memory or the time to be spent on it.
 """
 
-from rerail.remedies.checkpoints.formats.outcome import Reading, Torn, Unfinished
+from rerail.checkpoints.formats.outcome import Reading, Torn, Unfinished
 
 __all__ = ["Reading", "Torn", "Unfinished"]

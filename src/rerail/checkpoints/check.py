@@ -15,16 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from rerail.remedies.checkpoints.formats import Reading, Torn, Unfinished
-from rerail.remedies.checkpoints.formats.budget import Budget
-from rerail.remedies.checkpoints.formats.streams import (
+from rerail.checkpoints.formats import Reading, Torn, Unfinished
+from rerail.checkpoints.formats.budget import Budget
+from rerail.checkpoints.formats.streams import (
     COMPRESSED,
     check_compressed,
     check_json,
     check_tar,
     is_tar,
 )
-from rerail.remedies.checkpoints.formats.tensors import (
+from rerail.checkpoints.formats.tensors import (
     HDF5_SIGNATURE,
     NPY_SIGNATURE,
     check_hdf5,
@@ -32,9 +32,9 @@ from rerail.remedies.checkpoints.formats.tensors import (
     check_safetensors,
     looks_like_safetensors,
 )
-from rerail.remedies.checkpoints.formats.torch_legacy import check_pickle
-from rerail.remedies.checkpoints.formats.zip_archive import SIGNATURE as ZIP_SIGNATURE
-from rerail.remedies.checkpoints.formats.zip_archive import check_zip, check_zips
+from rerail.checkpoints.formats.torch_legacy import check_pickle
+from rerail.checkpoints.formats.zip_archive import SIGNATURE as ZIP_SIGNATURE
+from rerail.checkpoints.formats.zip_archive import check_zip, check_zips
 
 Check = Callable[[IO[bytes], int, Budget], Reading]
 

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from rerail.checkpoints.formats.outcome import Torn
 from rerail.platform.patterns import linear
-from rerail.remedies.checkpoints.formats.outcome import Torn
 
 
 @dataclass(frozen=True, slots=True)

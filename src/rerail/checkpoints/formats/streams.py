@@ -10,8 +10,8 @@ import tarfile
 from io import BufferedIOBase
 from typing import IO, Any
 
-from rerail.remedies.checkpoints.formats.budget import Budget, refuse_inflation
-from rerail.remedies.checkpoints.formats.outcome import Reading, Torn
+from rerail.checkpoints.formats.budget import Budget, refuse_inflation
+from rerail.checkpoints.formats.outcome import Reading, Torn
 
 COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz"}
 _CHUNK_BYTES = 4 << 20

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from rerail.remedies.checkpoints.formats.outcome import Torn, Unfinished
+from rerail.checkpoints.formats.outcome import Torn, Unfinished
 
 # 5 s and 5 s per GiB: a disk of 200 MB/s is enough; the checksums alone take 0.4 s per GiB.
 _READING_SECONDS = 5.0

@@ -8,8 +8,8 @@ import re
 import struct
 from typing import IO, Any
 
-from rerail.remedies.checkpoints.formats.budget import Budget
-from rerail.remedies.checkpoints.formats.outcome import Reading, Torn
+from rerail.checkpoints.formats.budget import Budget
+from rerail.checkpoints.formats.outcome import Reading, Torn
 
 NPY_SIGNATURE = b"\x93NUMPY"
 _METADATA = "__metadata__"

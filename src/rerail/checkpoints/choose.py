@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 
-from rerail.remedies.checkpoints.check import UNKNOWN, Soundness, check_checkpoint
+from rerail.checkpoints.check import UNKNOWN, Soundness, check_checkpoint
 
 # A file of unknown format this much smaller than its siblings was cut off while it was written.
 _SMALL_SHARE = 0.5
@@ -32,13 +32,15 @@ def choose_checkpoint(
     cwd: Path,
     refused: dict[Path, str] | None = None,
     bad_since_unix: float | None = None,
+    until_unix: float | None = None,
 ) -> Choice:
     """The newest that would load.
 
     `refused`: those that the program itself could not load, and why. `bad_since_unix`: what was
-    written after this moment holds weights that are not numbers any more.
+    written after this moment holds weights that are not numbers any more. `until_unix`: what was
+    written later is not of the run that is asked about, and is not looked at.
     """
-    paths = find_checkpoints(pattern, cwd)
+    paths = find_checkpoints(pattern, cwd, until_unix)
     skipped: list[Soundness] = []
     for path in paths:
         why = (refused or {}).get(path)
@@ -51,7 +53,7 @@ def choose_checkpoint(
     return Choice(None, tuple(skipped), len(paths))
 
 
-def find_checkpoints(pattern: str, cwd: Path) -> list[Path]:
+def find_checkpoints(pattern: str, cwd: Path, until_unix: float | None = None) -> list[Path]:
     """Newest first, each once, as the pattern spells them (relative to `cwd`)."""
     names = glob.glob(os.path.expanduser(pattern), root_dir=cwd, recursive=True)  # noqa: PTH111, PTH207
     found: dict[tuple[int, int], tuple[tuple[int, list[int], bool], Path]] = {}
@@ -62,8 +64,10 @@ def find_checkpoints(pattern: str, cwd: Path) -> list[Path]:
             modified = _modified_ns(cwd / path)
         except OSError:
             continue  # a link to nowhere, or gone since
+        if until_unix is not None and modified / 1e9 > until_unix:
+            continue
         # Of a file and links to it ("last.pt"), the file itself.
-        rank = (modified, _numbers(name), not (cwd / path).is_symlink())
+        rank = (modified, numbers_in(name), not (cwd / path).is_symlink())
         known = found.get((status.st_dev, status.st_ino))
         if known is None or rank > known[0]:
             found[status.st_dev, status.st_ino] = (rank, path)
@@ -95,6 +99,6 @@ def _modified_ns(path: Path) -> int:
     return max(files, default=own)
 
 
-def _numbers(name: str) -> list[int]:
+def numbers_in(name: str) -> list[int]:
     """step-10 after step-9, where both were written within one tick of the clock."""
     return [int(number) for number in re.findall(r"\d{1,18}", name)]

@@ -14,15 +14,15 @@ import struct
 from collections.abc import Callable
 from typing import IO, Any, NoReturn
 
-from rerail.remedies.checkpoints.formats.budget import Budget
-from rerail.remedies.checkpoints.formats.outcome import Torn, Unfinished
-from rerail.remedies.checkpoints.formats.pickle_contents import (
+from rerail.checkpoints.formats.budget import Budget
+from rerail.checkpoints.formats.outcome import Torn, Unfinished
+from rerail.checkpoints.formats.pickle_contents import (
     ELEMENT_BYTES,
     Nested,
     PickleContents,
     Storage,
 )
-from rerail.remedies.checkpoints.formats.pickle_names import Name, leads_inside
+from rerail.checkpoints.formats.pickle_names import Name, leads_inside
 
 _LONGEST_TEXT = 256  # names and keys are shorter; longer text is data
 _LONGEST_NUMBER_BYTES = 16

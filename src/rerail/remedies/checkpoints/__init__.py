@@ -1,1 +1,0 @@
-"""Which checkpoint really loads, found out without executing anything in it."""
