@@ -49,7 +49,7 @@ def test_a_whole_folder_gives_typed_observations_with_sources_and_facts(tmp_path
 
 def test_the_printed_step_goes_before_the_counted_one():
     run = recorded(boxes=[box(optimizer_steps=40, history=steps(40), loss=0.1)])
-    from rerail.evidence.text.logs import TextEvidence
+    from rerail.evidence.text.observing import TextEvidence
 
     printed = Observation(
         "progress", "step 39", "output:40", {"step": 39, "epoch": 2.0, "loss": 0.8}

@@ -10,7 +10,8 @@ from rerail.evidence.run.collect import collect_recorded
 from rerail.evidence.run.exits import read_deaths
 from rerail.evidence.run.oom import read_oom_kills
 from rerail.evidence.run.stalls import telling_stall
-from rerail.evidence.text.logs import TextEvidence, observe_text
+from rerail.evidence.text.logs import observe_text
+from rerail.evidence.text.observing import TextEvidence
 from rerail.records import AfterDeath, Evidence, Observation, Outcome, PythonFrame, Stall
 
 FAILED = Outcome("exit", "ended with exit code 1", exit_code=1, process="main")
@@ -189,11 +190,13 @@ def test_a_program_that_says_it_was_told_to_end_was_told_so_by_rerail_if_it_hung
     ("text", "said"),
     [
         (
-            "RuntimeError: Error(s) in loading state_dict for Net:\n\tsize mismatch for a.weight: …",
+            "RuntimeError: Error(s) in loading state_dict for Net:\n"
+            "\tsize mismatch for a.weight: …",
             "state_dict for Net: size mismatch for a.weight",
         ),
         (
-            "ValueError: Exception encountered when calling Sequential.call().\n\nExpected 6, got 8",
+            "ValueError: Exception encountered when calling Sequential.call().\n\n"
+            "Expected 6, got 8",
             "calling Sequential.call(): Expected 6, got 8",
         ),
         (

@@ -19,13 +19,8 @@ if TYPE_CHECKING:
     from rerail.evidence.text.inputs import Inputs, Log, find_inputs, inputs_of_stream
     from rerail.evidence.text.last_progress import last_progress
     from rerail.evidence.text.lines import Line
-    from rerail.evidence.text.logs import (
-        Listener,
-        TextEvidence,
-        collect_logs,
-        collect_stream,
-        observe_text,
-    )
+    from rerail.evidence.text.logs import Listener, collect_logs, collect_stream, observe_text
+    from rerail.evidence.text.observing import TextEvidence
     from rerail.evidence.text.typed_names import no_such_file, url_error
 
 __all__ = [
@@ -65,7 +60,7 @@ __getattr__ = door(
         "Listener": "text.logs",
         "Log": "text.inputs",
         "RecordedRun": "run.material",
-        "TextEvidence": "text.logs",
+        "TextEvidence": "text.observing",
         "collect_logs": "text.logs",
         "collect_run": "run.collect",
         "collect_stream": "text.logs",

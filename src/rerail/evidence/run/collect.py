@@ -33,7 +33,7 @@ from rerail.evidence.run.progress import (
 from rerail.evidence.run.ranks import read_failed_first
 from rerail.evidence.run.stalls import read_stalls
 from rerail.evidence.run.unrecorded import read_unrecorded_crashes
-from rerail.evidence.text.logs import TextEvidence
+from rerail.evidence.text.observing import TextEvidence
 from rerail.platform.deadline import Deadline, no_deadline
 from rerail.platform.patterns import linear
 from rerail.records import Evidence, Observation

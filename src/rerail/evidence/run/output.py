@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from rerail.catalogue import load_catalogue
 from rerail.errors import UnreadableInput
-from rerail.evidence.text.logs import TextEvidence, observe_text, search_words
+from rerail.evidence.text.logs import observe_text, search_words
+from rerail.evidence.text.observing import TextEvidence
 from rerail.evidence.text.scan import excerpt_of
 from rerail.platform.deadline import Deadline
 from rerail.store import RunFolder, find_segments

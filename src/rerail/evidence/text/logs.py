@@ -9,69 +9,39 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from rerail.catalogue import Catalogue, load_catalogue
-from rerail.evidence.text.collectives import find_disagreements
-from rerail.evidence.text.exits import ExitLine, find_exits
+from rerail.evidence.text.exits import find_exits
 from rerail.evidence.text.harmless import (
-    is_dealt_with,
-    is_python_warning,
     is_quoted_code,
-    only_warns,
 )
-from rerail.evidence.text.kernel_lines import find_kernel_lines
 from rerail.evidence.text.lines import Line, to_lines
-from rerail.evidence.text.memory import find_printed_growth, find_shortages
-from rerail.evidence.text.native_stacks import find_native_stacks
+from rerail.evidence.text.observing import TextEvidence, TextObserver, first_observation
 from rerail.evidence.text.outcomes import outcome_of
-from rerail.evidence.text.phases import phase_of_line, phase_of_traceback
 from rerail.evidence.text.progress import (
-    ProgressPoint,
     find_finish,
     find_progress,
-    first_nonfinite,
 )
 from rerail.evidence.text.ranks import (
-    ECHO_TYPES,
-    SAYS_GONE,
-    FirstFailure,
-    Trouble,
     find_first,
-    launcher_root,
 )
 from rerail.evidence.text.resumption import Resumption
 from rerail.evidence.text.scan import Excerpt, excerpt_of, read_excerpt
-from rerail.evidence.text.signatures import SYMPTOM, SignatureMatch, match_signatures
-from rerail.evidence.text.tracebacks import TracebackText, find_tracebacks
+from rerail.evidence.text.signatures import SYMPTOM, match_signatures
+from rerail.evidence.text.tracebacks import find_tracebacks
 from rerail.evidence.text.wrapped import unwrapped
 from rerail.platform.deadline import Deadline, no_deadline
 from rerail.platform.patterns import linear
-from rerail.records import Evidence, Observation, Outcome
+from rerail.records import Evidence, Observation
 
 TELLING = 3.5  # weight from which a signature's words are searched for all over a large log
 SHORTEST_WORD = 6
 FEW_FILES = 16
 MANY_SHARE = 8  # of many files, each is read by an eighth of what one alone would be
-MOST_MESSAGE = 1000  # characters of an exception's message that are kept as a fact
-SHOWN = 320  # characters of a line that an observation quotes
-_KEPT_OF_SIGNATURE = 3
-_KEPT_EXITS = 24
-_KEPT_TRACEBACKS = 40
-_KEPT_SYMPTOMS = 80
 _RANK_IN_NAME = linear(r"(?:rank|worker|node|task|proc|gpu|local)[-_.]?(\d+)", re.IGNORECASE)
-
-
-@dataclass
-class TextEvidence:
-    """What one text shows."""
-
-    observations: list[Observation] = field(default_factory=list)
-    facts: dict[str, Any] = field(default_factory=dict)
-    troubles: list[Trouble] = field(default_factory=list)
-    outcome: Outcome = field(default_factory=lambda: Outcome("unknown", "The log does not say."))
 
 
 # The name in the sources, the lines that were looked at, and what was observed in them.
@@ -157,7 +127,7 @@ def _together(texts: list[TextEvidence]) -> Evidence:
     for text in texts:
         facts.update({key: value for key, value in text.facts.items() if key not in facts})
     if first:
-        observations.append(_first_observation(first, "output", first.position & ((1 << 40) - 1)))
+        observations.append(first_observation(first, "output", first.position & ((1 << 40) - 1)))
         facts["failed_first"] = first.who
         facts["echoes"] = list(first.others)
     worst = next((t.outcome for t in texts if t.outcome.kind not in ("ok", "unknown")), None)
@@ -175,7 +145,7 @@ def _observe(
     exits = find_exits(lines)
     resumption = Resumption(points, finishes)
     matches = match_signatures(catalogue, lines, tracebacks, deadline)
-    reader = _Reader(label, who, resumption, catalogue.echoes)
+    reader = TextObserver(label, who, resumption, catalogue.echoes)
     reader.matches(
         [
             match
@@ -195,312 +165,3 @@ def _observe(
     found = reader.found
     found.outcome = outcome_of(exits, tracebacks, bool(finishes), resumption)
     return found
-
-
-class _Reader:
-    """Turns what the finders found into observations with their sources."""
-
-    def __init__(
-        self, label: str, who: str, resumption: Resumption, echoes: frozenset[str]
-    ) -> None:
-        self.found = TextEvidence()
-        self._label = label
-        self._who = who
-        self._resumption = resumption
-        self._echoes = echoes  # causes whose messages may only report another's end
-        self._causes_at: dict[int, set[str]] = {}
-        self._fatal: list[TracebackText] = []
-
-    def _add(self, kind: str, text: str, line: int, **data: Any) -> None:
-        kept = {key: value for key, value in data.items() if value not in (None, "", ())}
-        self.found.observations.append(
-            Observation(kind, text[:SHOWN], f"{self._label}:{line}", kept)
-        )
-
-    def _trouble(
-        self, stream: str, line: int, stamp: float | None, is_echo: bool, text: str
-    ) -> None:
-        who = stream or self._who
-        self.found.troubles.append(Trouble(who, line, stamp, is_echo, text[:SHOWN]))
-
-    def matches(self, matches: Sequence[SignatureMatch]) -> None:
-        seen: dict[tuple[str, str], list[SignatureMatch]] = {}
-        for match in matches:
-            seen.setdefault((match.cause, match.signature.name), []).append(match)
-        kept: list[SignatureMatch] = []
-        for same in seen.values():
-            kept += same[: _KEPT_OF_SIGNATURE - 1] + same[_KEPT_OF_SIGNATURE - 1 :][-1:]
-        for match in sorted(kept, key=lambda one: one.line):
-            resumed = self._resumption.after(
-                match.line, is_fatal=match.traceback is not None, is_warning=only_warns(match)
-            )
-            resumed = resumed or is_dealt_with(match)
-            self._add(
-                "line",
-                match.text,
-                match.line,
-                cause=match.cause,
-                signature=match.signature.name,
-                groups=match.groups or None,
-                stream=match.stream or self._who,
-                resumed=resumed,
-                is_warning=is_python_warning(match.text) or None,
-            )
-            for fact, group in match.signature.facts.items():
-                if group in match.groups and not resumed:
-                    self.found.facts.setdefault(fact, match.groups[group])
-            self._causes_at.setdefault(match.line, set()).add(match.cause)
-            if not resumed and match.signature.weight >= 2:
-                is_echo = match.cause in self._echoes
-                self._trouble(match.stream, match.line, match.stamp, is_echo, match.text)
-
-    def symptoms(
-        self,
-        matches: Sequence[SignatureMatch],
-        lines: Sequence[Line],
-        tracebacks: Sequence[TracebackText],
-    ) -> None:
-        """What went wrong, and where in the life of the job: once for each pair, the last."""
-        inside = {
-            (found.file, line): found
-            for found in tracebacks[-_KEPT_TRACEBACKS:]
-            for line in (found.first_line, *found.source_lines, *found.message_lines)
-        }
-        index = {(line.file, line.number): at for at, line in enumerate(lines)}
-        kept: dict[tuple[str, str], tuple[SignatureMatch, bool]] = {}
-        for match in matches[-_KEPT_SYMPTOMS:]:
-            traceback = match.traceback or inside.get((match.file, match.line))
-            if traceback is not None and traceback.frames:
-                phase = phase_of_traceback(traceback)
-            else:
-                phase = phase_of_line(lines, index.get((match.file, match.line), 0))
-            resumed = self._resumption.after(match.line, is_fatal=traceback is not None)
-            if (traceback is not None and traceback.is_ignored) or is_dealt_with(match):
-                resumed = True
-            kept[match.cause, phase] = match, resumed
-        for (symptom, phase), (match, resumed) in kept.items():
-            self._add(
-                "symptom",
-                match.text,
-                match.line,
-                symptom=symptom.removeprefix(SYMPTOM),
-                phase=phase or "unknown",
-                stream=match.stream or self._who,
-                resumed=resumed,
-            )
-
-    def tracebacks(self, tracebacks: Sequence[TracebackText]) -> None:
-        fatal: list[tuple[TracebackText, bool]] = []
-        for found in tracebacks[-_KEPT_TRACEBACKS:]:
-            handled = found.is_ignored or self._resumption.after(found.last_line, is_fatal=True)
-            is_echo = self._is_echo(found)
-            if found.type and not handled:
-                fatal.append((found, is_echo))
-                self._trouble(found.stream, found.last_line, found.stamp, is_echo, found.text)
-            self._add(
-                "traceback",
-                found.text.partition("\n")[0] or "a traceback without its last line",
-                found.last_line,
-                type=found.type,
-                full_type=found.full_type,
-                message=found.message[:2000],
-                frames=[f"{file}:{line} {name}" for file, line, name in found.frames[-12:]],
-                raised_at=found.raised_at,
-                where=self._where(found),
-                is_raised_in_own_code=found.own_at == len(found.frames) - 1 or None,
-                stream=found.stream or self._who,
-                role=found.worker,
-                is_chained=found.is_chained,
-                is_echo=is_echo,
-                is_cut=found.is_cut,
-                is_lone=not found.frames and not found.has_header,
-                was_handled=handled,
-            )
-        self._fatal = [found for found, is_echo in fatal if not is_echo] or [f for f, _ in fatal]
-
-    def raised(self) -> None:
-        """What ended it, and where; of several ranks, the one that failed first.
-
-        Of a chain, the program's own frame says more than a library's.
-        """
-        facts = self.found.facts
-        of_first = [f for f in self._fatal if f.stream and f.stream == facts.get("failed_first")]
-        for found in of_first or self._fatal:
-            if found.frames:
-                if found.is_in_own_code or "raised_at" not in facts:
-                    facts["raised_at"] = found.raised_at
-                if where := self._where(found):
-                    facts["where"] = where
-                facts["exception"] = found.type
-            if found.frames or "exception" not in facts:
-                facts["exception_text"] = found.text[:MOST_MESSAGE]
-
-    def _where(self, found: TracebackText) -> dict[str, Any] | None:
-        where = found.where
-        process = found.worker or found.stream or self._who
-        return {**where, "process": process} if where and process else where
-
-    def _is_echo(self, found: TracebackText) -> bool:
-        """Whether it only says that somebody else is gone."""
-        if found.type in ECHO_TYPES:
-            return True
-        causes: set[str] = set()
-        for line, named in self._causes_at.items():
-            if found.first_line <= line <= found.last_line:
-                causes |= named
-        return causes <= self._echoes and bool(causes or SAYS_GONE.fullmatch(found.type))
-
-    def exits(self, exits: Sequence[ExitLine]) -> None:
-        for found in exits[-_KEPT_EXITS:]:
-            line = found.line
-            resumed = self._resumption.after(line.number, is_fatal=True)
-            self._add(
-                "exit-line",
-                line.text.strip(),
-                line.number,
-                signal=found.signal,
-                exit_code=found.exit_code,
-                rank=found.rank,
-                by=found.by,
-                resumed=resumed,
-                stream=line.stream or self._who,
-            )
-
-    def native(self, lines: Sequence[Line]) -> None:
-        for found in find_kernel_lines(lines):
-            self._add(
-                "kernel-line",
-                found.line.text.strip(),
-                found.line.number,
-                what=found.what,
-                **found.fields,
-            )
-            if library := found.fields.get("library"):
-                self.found.facts.setdefault("library", library)
-        for stack in find_native_stacks(lines):
-            resumed = self._resumption.after(stack.first.number, is_fatal=True)
-            kind = "faulthandler" if stack.tool in ("faulthandler", "py-spy") else "native-stack"
-            shown = (
-                stack.fatal
-                or f"a {stack.tool} stack, innermost in {stack.library or 'the program'}"
-            )
-            self._add(
-                kind,
-                shown,
-                stack.first.number,
-                fatal=stack.fatal,
-                tool=stack.tool,
-                library=stack.library,
-                frames=[f"{library}:{name}" for library, name in stack.frames[:40]],
-                is_recursion=stack.is_recursion,
-                is_waiting=stack.is_waiting or None,
-                resumed=resumed,
-            )
-            if stack.library and not resumed:
-                self.found.facts.setdefault("library", stack.library)
-
-    def memory(self, lines: Sequence[Line]) -> None:
-        for shortage in find_shortages(lines):
-            self._add(
-                "gpu-memory",
-                shortage.line.text.strip(),
-                shortage.line.number,
-                backend=shortage.backend,
-                requested_bytes=shortage.requested_bytes,
-                total_bytes=shortage.total_bytes,
-                free_bytes=shortage.free_bytes,
-                allocated_bytes=shortage.allocated_bytes,
-                idle_bytes=shortage.idle_bytes,
-                looks_fragmented=shortage.looks_fragmented,
-                idle_share=shortage.idle_share,
-                resumed=self._resumption.after(shortage.line.number, is_fatal=True),
-            )
-        for growth in find_printed_growth(lines)[:4]:
-            self._add(
-                "memory-growth",
-                f"printed memory grew over {growth.points} lines, from line {growth.first.number}"
-                f" ({growth.first.text.strip()[:80]}) to: {growth.last.text.strip()[:80]}",
-                growth.last.number,
-                shape="leak",
-                ratio=round(growth.last_value / growth.first_value, 3)
-                if growth.first_value
-                else None,
-                points=growth.points,
-                printed=True,
-            )
-
-    def progress(self, points: Sequence[ProgressPoint], finishes: Sequence[Line]) -> None:
-        facts = self.found.facts
-        if points:
-            last = points[-1]
-            step, total, epoch, loss = (
-                next(
-                    (v for p in reversed(points[-200:]) if (v := getattr(p, name)) is not None),
-                    None,
-                )
-                for name in ("step", "total", "epoch", "loss")
-            )
-            self._add(
-                "progress",
-                last.line.text.strip(),
-                last.line.number,
-                step=step,
-                total=total,
-                epoch=epoch,
-                loss=_json_number(loss),
-                phase=last.phase,
-            )
-            for name, value in (
-                ("last_step", step),
-                ("total", total),
-                ("epoch", epoch),
-                ("loss", loss),
-            ):
-                if value is not None:
-                    facts[name] = _json_number(value)
-        if (bad := first_nonfinite(points)) is not None:
-            self._add(
-                "nonfinite-loss",
-                bad.line.text.strip(),
-                bad.line.number,
-                step=bad.step,
-                value=str(bad.loss if bad.loss is not None else bad.gradient_norm),
-            )
-        if finishes:
-            self._add("healthy-end", finishes[-1].text.strip(), finishes[-1].number)
-
-    def ranks(self, lines: Sequence[Line]) -> None:
-        for found in find_disagreements(lines)[:3]:
-            self._add(
-                "collective-disagreement",
-                f"collective {found.number} differs between ranks: {found.one}; {found.other}",
-                found.line.number,
-                number=found.number,
-            )
-        first = find_first(self.found.troubles)
-        if first:
-            self.found.observations.append(_first_observation(first, self._label, first.position))
-            self.found.facts["failed_first"] = first.who
-            self.found.facts["echoes"] = list(first.others)
-            return
-        named = launcher_root([line.text for line in lines[-400:]])
-        if named is not None:
-            self.found.facts.setdefault("failed_first", f"rank {named}")
-
-
-def _first_observation(first: FirstFailure, label: str, line: int) -> Observation:
-    return Observation(
-        "failed-first",
-        f"{first.who} failed first: {first.text}"[:SHOWN],
-        f"{label}:{line}",
-        {"who": first.who, "others": list(first.others), "by": first.by},
-    )
-
-
-def _json_number(value: float | int | None) -> float | int | str | None:
-    """JSON has no NaN; a whole number stays whole."""
-    if isinstance(value, float):
-        if value != value or value in (float("inf"), float("-inf")):
-            return str(value)
-        return int(value) if value.is_integer() else value
-    return value
