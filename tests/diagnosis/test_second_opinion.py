@@ -7,8 +7,6 @@ import json
 import random
 import sys
 import threading
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,24 +15,16 @@ from hypothesis import strategies as st
 
 import rerail
 from rerail.catalogue import load_catalogue
-from rerail.diagnosis import SecondOpinion, server_of
-from rerail.diagnosis.chat_server import MOST_ANSWER_BYTES, ChatServer, NoAnswer, content_of
+from rerail.diagnosis.chat_server import MOST_ANSWER_BYTES, NoAnswer, content_of
 from rerail.diagnosis.lines_to_send import one_line
 from rerail.diagnosis.second_opinion import MOST_SENT_BYTES, read_answer
-from rerail.errors import UsageError
 
 for folder in (Path(__file__).parent.parent, Path(__file__).parent.parent / "privacy"):
     sys.path.insert(0, str(folder))
 from planted import all_named, all_shapes, make  # noqa: E402
+from second_opinions import GOOD, OOM, opinion, refused  # noqa: E402
 
 from chat_completions import MODEL, Asked, Exchange, naming, saying, serving  # noqa: E402
-
-OOM = (
-    'step 41 loss 0.3\nTraceback (most recent call last):\n  File "t.py", line 9, in main\n'
-    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
-)
-GOOD = '{"id": "gpu-oom", "lines": [4]}'
-Answer = Callable[[Exchange, Asked], None]
 
 
 @pytest.fixture(autouse=True)
@@ -42,23 +32,6 @@ def without_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("RERAIL_ASK", "RERAIL_ASK_MODEL", "RERAIL_ASK_KEY", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.chdir(tmp_path)
-
-
-def opinion(
-    answer: Answer, log: str = OOM, **settings: object
-) -> tuple[SecondOpinion, list[Asked]]:
-    with serving(answer) as server:
-        asks = replace(server_of(server.url), **settings)  # type: ignore[arg-type]
-        found = rerail.explain(io.StringIO(log), ask=asks).second_opinion
-    assert found is not None
-    return found, server.asked
-
-
-def refused(answer: Answer, **settings: object) -> str:
-    found, _ = opinion(answer, **settings)
-    assert (found.id, found.lines, found.model) == ("", (), "")
-    assert found.to_json() == {"error": found.error}
-    return found.error
 
 
 # What a good answer becomes
@@ -421,86 +394,3 @@ def test_a_log_that_gives_orders_changes_nothing_but_the_opinion() -> None:
         str(at) for at in range(1, len(evidence) + 1)
     ]
     assert "\naliens" not in sent and "\x1b" not in sent
-
-
-# Which server, and how
-
-
-@pytest.mark.parametrize(
-    ("typed", "base"),
-    [
-        ("http://localhost:11434", "http://localhost:11434/v1"),
-        ("http://127.0.0.1:8000/v1/", "http://127.0.0.1:8000/v1"),
-        ("http://[::1]:8000/v1/chat/completions", "http://[::1]:8000/v1"),
-        ("https://llm.example.org/api/openai/v1", "https://llm.example.org/api/openai/v1"),
-    ],
-)
-def test_a_url_as_people_type_it(typed: str, base: str) -> None:
-    assert server_of(typed, environ={}).base == base
-    assert server_of("", environ={"RERAIL_ASK": typed}).base == base
-
-
-@pytest.mark.parametrize(
-    "typed",
-    [
-        "",
-        "train.log",
-        "file:///etc/passwd",
-        "ftp://x/y",
-        "http://",
-        "http://h:x/",
-        "localhost:11434",
-        "https://ada:pw@h.example",
-        "http://h.example/v1",
-        "http://localhost.evil.example",
-        "http://127.0.0.1.evil.example",
-        "http://localhost:1/\r\nX: y",
-        "http://10.0.0.3:8000",
-    ],
-)
-def test_a_url_that_is_refused_before_anything_is_read(typed: str) -> None:
-    with pytest.raises(UsageError) as refusal:
-        server_of(typed, environ={})
-    assert "pw" not in str(refusal.value)
-
-
-def test_plain_http_to_another_machine_only_when_asked_for_and_without_a_key_of_others() -> None:
-    keys = {"OPENAI_API_KEY": "b" * 20}
-    server = server_of("http://h.example", may_be_plain=True, environ=keys)
-    assert server.key == ""
-    own = {**keys, "RERAIL_ASK_KEY": "a" * 20}
-    assert server_of("http://h.example", may_be_plain=True, environ=own).key == "a" * 20
-    assert server_of("https://h.example", environ=keys).key_variable == "OPENAI_API_KEY"
-    assert "aaaa" not in repr(server_of("https://h.example", environ=own))
-
-
-def test_a_key_with_a_line_end_never_becomes_a_header() -> None:
-    with pytest.raises(UsageError) as refusal:
-        server_of("https://h.example", environ={"RERAIL_ASK_KEY": "abc\r\nX-Evil: 1"})
-    assert "Evil" not in str(refusal.value)
-
-
-def test_what_is_meant_for_this_machine_goes_to_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(saying(GOOD)) as proxy:
-        for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
-            monkeypatch.setenv(name, proxy.url)
-        monkeypatch.delenv("no_proxy", raising=False)
-        found, asked = opinion(saying(GOOD))
-        assert found.id == "gpu-oom" and asked
-        assert proxy.asked == []
-
-
-def test_a_proxy_is_used_for_other_machines(monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(saying(GOOD)) as proxy:
-        monkeypatch.setenv("http_proxy", proxy.url)
-        monkeypatch.delenv("no_proxy", raising=False)
-        server = server_of("http://llm.example.invalid", may_be_plain=True, model="m")
-        assert isinstance(server, ChatServer)
-        found = rerail.explain(io.StringIO(OOM), ask=server).second_opinion
-    assert found is not None and found.id == "gpu-oom"
-    assert proxy.asked[0].path.startswith("http://llm.example.invalid/v1/chat")
-
-
-def test_a_models_name_cannot_draw_on_the_terminal() -> None:
-    found, _ = opinion(saying(GOOD), model="a\x1b[2J\nb" * 50)
-    assert found.model.isprintable() and len(found.model) <= 80
