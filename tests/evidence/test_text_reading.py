@@ -24,7 +24,7 @@ def lasting(text: str) -> set[str]:
 
 def test_a_line_that_is_excused_does_not_hide_the_next() -> None:
     excused = (
-        "W bfc_allocator.cc:219] Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.0GiB."
+        "W bfc_allocator.cc:219] Allocator (GPU_0_bfc) ran out of memory trying to allocate 2GiB."
         " The caller indicates that this is not a failure but may mean that gains are possible."
     )
     failed = "OOM when allocating tensor with shape[4,96,288,512] and type float on GPU:0"

@@ -62,7 +62,7 @@ _PREFIXES = [
     ("rank", _prefix(r"(?P<rank>\d{1,4}): (?=Traceback|  File |\[|[A-Z]\w+(?:Error|Exception))")),
     ("pid", _prefix(r"\((?:[\w.() -]{1,80} )?pid=(?P<pid>\d+)(?:, ip=[\d.]+)?\)\s?")),
     ("pid", _prefix(r"\[\d+\]\s(?=\[rank\d)")),
-    ("container", _prefix(r"std(?:err|out) [FP] ")),
+    ("container", _prefix(r"std(?:err|out)(?: [FP]|:) ")),
     ("container", _prefix(r"[\w.-]+\s*\| (?=\S|\s{2})")),
     ("pytest", _prefix(r"E {3,}(?=\S)")),
     ("quote", _prefix(r"> (?=\S|\s+File )")),
