@@ -66,7 +66,9 @@ def test_a_child_whose_loss_is_what_was_raised_was_killed(type_: str, text: str)
     assert diagnose(collect_recorded(run)).candidates[0].cause.id == "killed-from-outside"
 
 
-def test_what_is_killed_after_a_crash_went_with_its_pool_whatever_the_kernel_did_elsewhere() -> None:
+def test_what_is_killed_after_a_crash_went_with_its_pool_whatever_the_kernel_did_elsewhere() -> (
+    None
+):
     crashed = process(101, "child", signal="SIGSEGV", ended_t_seconds=50.0)
     ended = process(102, "child", signal="SIGKILL", ended_t_seconds=52.0)
     raised = box(exception_type="ActorDiedError", exception_text="The actor died")
@@ -128,7 +130,7 @@ def test_a_launcher_s_exception_gives_way_to_that_of_its_child() -> None:
 
 def test_a_cell_s_exception_is_named_and_not_that_of_the_notebook_s_runner() -> None:
     message = (
-        "\n-----\nException encountered at \"In [5]\":\n-----\n"
+        '\n-----\nException encountered at "In [5]":\n-----\n'
         "RuntimeError                 Traceback (most recent call last)\n"
         "Cell In[5], line 1\n----> 1 train(20)\n\n"
         "RuntimeError: mat1 and mat2 shapes cannot be multiplied (64x3 and 4x1)\n"
