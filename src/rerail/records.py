@@ -14,6 +14,8 @@ from typing import Any, Literal
 from rerail.vitals_columns import ProcessVitals as ProcessVitals
 
 OutcomeKind = Literal["ok", "exit", "signal", "hang", "unknown"]
+# Signals that a process brings on itself: a fault or an abort, not somebody else's doing.
+CRASH_SIGNALS = ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS")
 RunState = Literal["running", "ended", "lost"]  # lost: the recorder itself was killed
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rerail.platform.patterns import linear
+from rerail.records import CRASH_SIGNALS
 from rerail.wording import (
     bytes_in_words,
     cut,
@@ -27,7 +28,6 @@ MOST_MESSAGE = 160
 _PLACE_IN_CPP = linear(r"\[\d\d:\d\d:\d\d\] \S+:\d+: ")
 # What is wrong stands in the line below: load_state_dict, Keras.
 _ONLY_ANNOUNCES = linear(r":$|^[\w.]+: Exception encountered when calling .{1,120}\.$")
-_CRASH_SIGNALS = ("SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS")
 
 
 def words_of(diagnosis: Diagnosis) -> dict[str, str]:
@@ -99,7 +99,7 @@ def _crash(diagnosis: Diagnosis, words: dict[str, str]) -> str:
     """ "SIGSEGV in data.py:8 load() (rank 1, step 2), inside f() of lib.so": own code first."""
     facts = diagnosis.facts
     signal = facts.get("crash_signal") or diagnosis.outcome.signal
-    if signal not in _CRASH_SIGNALS:
+    if signal not in CRASH_SIGNALS:
         return ""
     library, function = facts.get("library"), facts.get("function")
     inside = f", inside {cut(str(function), 60)}()" if function and library else ""

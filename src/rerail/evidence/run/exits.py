@@ -17,7 +17,7 @@ import shlex
 from rerail.evidence.run.material import RecordedRun
 from rerail.platform.command_line import program_name
 from rerail.platform.patterns import linear
-from rerail.records import Observation, Outcome, OutcomeKind, ProcessRecord
+from rerail.records import CRASH_SIGNALS, Observation, Outcome, OutcomeKind, ProcessRecord
 from rerail.wording import process_in_words, seconds_in_words, sentence
 
 # Past this many, the earliest and the signals are kept: 2,000 workers that exit 1 say one thing.
@@ -28,7 +28,6 @@ _TIDYING_SIGNALS = {"SIGTERM", "SIGKILL", "SIGHUP", "SIGINT", "SIGPIPE"}
 # parent every five seconds, launchers send SIGTERM and wait.
 _TIDYING_SECONDS = 6.0
 _POOL_SECONDS = 60.0  # from the end of a pool's workers to that of a main process that is slow
-CRASH_SIGNALS = {"SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL"}
 _LOST_A_CHILD = linear(
     r"[Ww]orker|\b[Ss]ub-?process|\b[Pp]rocess|\b[Cc]hild|[Aa]ctor|[Kk]ernel|[Pp]eer|[Cc]onnection"
     r"|EOFError|Broken|[Tt]ime(?:d |-)?out|\b[Dd]ied|[Dd]ead|[Tt]erminat|[Kk]ill|[Ss]ignal|SIG[A-Z]"

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rerail.records import BlackBox, ProcessRecord
+from rerail.records import CRASH_SIGNALS, BlackBox, ProcessRecord
 
-_FAULTS = {"SIGSEGV", "SIGBUS", "SIGABRT", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS"}
 _PROGRAMS = {"main", "rank"}  # roles of a program of its own, not of a framework's worker
 LONG_SECONDS = 10.0  # an uncaught exception after this time was no quick test
 
@@ -22,7 +21,7 @@ BoxOf = Callable[[ProcessRecord], BlackBox | None]
 
 def fault_inside(processes: Sequence[ProcessRecord]) -> str | None:
     """A process that died of a fault, whether or not the command went on."""
-    died = next((process for process in processes if process.signal in _FAULTS), None)
+    died = next((process for process in processes if process.signal in CRASH_SIGNALS), None)
     return f"its process {_name(died)} was killed by {died.signal}" if died else None
 
 
