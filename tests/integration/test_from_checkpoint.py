@@ -105,6 +105,7 @@ def test_what_builds_up_in_a_process_is_told_apart_and_trials_begin_anew(tmp_pat
     assert contents(tmp_path / "out") == before  # also where they begin anew
 
 
+@pytest.mark.slow
 def test_a_command_that_finds_its_checkpoint_by_itself_finds_the_copy(tmp_path: Path) -> None:
     """A resume flag without a path: the copy lies where the trial's outputs are."""
     words = command("--dies-at", "370")
@@ -117,6 +118,7 @@ def test_a_command_that_finds_its_checkpoint_by_itself_finds_the_copy(tmp_path: 
     assert contents(tmp_path / "out") == before
 
 
+@pytest.mark.slow
 def test_without_a_word_for_the_output_it_is_said_where_trials_write(tmp_path: Path) -> None:
     words = command("--dies-at", "370", out=None)
     record(tmp_path, *words)
@@ -134,6 +136,7 @@ def test_without_a_word_for_the_output_it_is_said_where_trials_write(tmp_path: P
     assert "it would go on from the checkpoint itself" in said
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_the_program_refuses_is_followed_by_an_older_one(tmp_path: Path) -> None:
     words = command("--dies-at", "370", "--sharded")
     record(tmp_path, *words)
@@ -144,3 +147,11 @@ def test_a_checkpoint_that_the_program_refuses_is_followed_by_an_older_one(tmp_p
     assert "checkpoint out/step-360 is passed over: a run from there ended otherwise" in said
     assert document["status"] == "proven" and document["start"]["checkpoint"] == "out/step-340"
     assert document["before"]["crashes"] == [30.0, 30.0]
+
+
+@pytest.mark.parametrize("name", ["isolate", "verify"])
+def test_half_of_what_is_needed_is_refused_before_anything_runs(name: str, tmp_path: Path) -> None:
+    change = ["--try" if name == "isolate" else "--with", "--safe"]
+    done = rerail(tmp_path, name, "--checkpoint", "out/*.pt", *change, "--", *command())
+    assert done.returncode == 2 and "--checkpoint needs --resume-args" in done.stderr
+    assert not (tmp_path / "out").exists()

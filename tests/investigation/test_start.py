@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from rerail.changes import parse_change
+from rerail.investigation.planner.inquiry import Investigation
+from rerail.investigation.planner.observation import TrialResult
 from rerail.investigation.planner.posterior import Moved, Posterior
 from rerail.investigation.session.exposure import Distance
 from rerail.investigation.session.notebook import Notebook
@@ -132,3 +134,23 @@ def test_what_may_move_a_failure_has_to_be_clean_three_times_as_far_from_the_ver
     model = classify([60.0, 60.0])
     posterior = Posterior([], model, Lifetimes.of([60.0, 60.0]), Moved(1900.0, 1 if may else 0))
     assert posterior.far_beyond(1) == (3 * 1961.0 - 1900.0 if may else 3 * 61.0)
+
+
+@pytest.mark.parametrize(("change", "is_sure"), [("--batch-size 4", False), ("GOOD=1", True)])
+def test_clean_past_the_place_is_no_proof_where_the_change_may_only_delay_it(
+    change: str, is_sure: bool
+) -> None:
+    moving = [change] if "batch" in change else []
+    history = classify([60.0, 60.0])
+    asked = Investigation([change], failure_model=history, skipped=1900.0, moving=moving)
+    asked.record(TrialResult.of([], 60.0, "crashed"))
+    for _ in range(12):
+        asked.record(TrialResult.of([change], 250.0, "survived"))
+    assert (asked.verdict().status == "confirmed") is is_sure
+    # From the very beginning it would have come at 1960, and at twice that with half a batch.
+    if not is_sure:
+        plan = asked.next_trial()
+        assert plan is not None and plan.exposure_limit >= 3 * 1961.0 - 1900.0
+        asked.record(TrialResult.of([change], plan.exposure_limit, "survived"))
+        assert asked.verdict().status == "confirmed"
+    assert Investigation.from_json(asked.to_json()).verdict() == asked.verdict()

@@ -8,6 +8,7 @@ scratch folder is gone when the trial is over; every reason to begin anew instea
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -41,7 +42,7 @@ from rerail.investigation.session.outputs import (
 from rerail.investigation.session.start import MOST_REFUSED, Start, in_words, is_worthwhile
 from rerail.investigation.session.trial import Trial
 from rerail.records import BlackBox
-from rerail.store import RunFolder, Store, fingerprint
+from rerail.store import RunFolder, Store, fingerprint, liveness
 from rerail.wording import listed
 
 FOLDER = "scratch"  # in the store
@@ -251,7 +252,7 @@ class CheckpointStart:
         if self.start is None or self._around is None:
             return Place(self._command)
         self._made += 1
-        folder = self._scratch / f"trial-{os.getpid()}-{self._made}"
+        folder = self._scratch / f"trial-{self._made}"
         try:
             return self._filled(folder, self.start.begins_at)
         except (NoRoom, OSError) as error:
@@ -289,7 +290,23 @@ class CheckpointStart:
 
 
 def scratch_of(store: Store, key: str) -> Path:
-    return store.home / FOLDER / key
+    """A folder for this process alone. What a killed one of this machine left behind is removed."""
+    scope = hashlib.sha256(liveness.scope().encode()).hexdigest()[:8]
+    for path in (store.home / FOLDER).glob(f"*-{scope}-*"):
+        pid = path.name.rpartition("-")[2]
+        if pid.isdecimal() and int(pid) != os.getpid() and not _is_alive(int(pid)):
+            remove_copies(path)
+    return store.home / FOLDER / f"{key}-{scope}-{os.getpid()}"
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        pass  # somebody else's
+    return True
 
 
 def _distance(

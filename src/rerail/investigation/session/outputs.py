@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rerail.checkpoints import copy_apart, size_of
+from rerail.checkpoints import NoRoom, copy_apart, size_of
 
 _NAMES = re.compile(
     r"(?:out|output|save|results?|log|logging|checkpoints?|ckpts?|run|work|exp|experiment|artifacts?)"
@@ -149,7 +149,7 @@ def fill(elsewhere: Elsewhere, around: Surroundings, *, goes_on: bool) -> None:
     """What the outputs hold that the command may want to read: configurations, logs to append to.
 
     Not the checkpoints: a command that takes the newest by itself would take the wrong one.
-    `goes_on`: as the run left it; otherwise as it found it. Raises NoRoom or OSError.
+    Nor what is too large. `goes_on`: as the run left it; otherwise as it found it. Raises OSError.
     """
 
     def stays(path: Path) -> bool:
@@ -161,7 +161,11 @@ def fill(elsewhere: Elsewhere, around: Surroundings, *, goes_on: bool) -> None:
         new.parent.mkdir(parents=True, exist_ok=True)
         if not old.exists() or stays(old):
             continue
-        if size_of(old, stays) <= _MOST_SEED_BYTES:
-            copy_apart(old, new, stays)
-        elif old.is_dir():
-            new.mkdir()
+        is_folder = old.is_dir()
+        try:
+            if size_of(old, stays) <= _MOST_SEED_BYTES:
+                copy_apart(old, new, stays)
+        except NoRoom:
+            pass  # the command may do without
+        if is_folder:
+            new.mkdir(exist_ok=True)
