@@ -274,6 +274,12 @@ def test_a_sigkill_while_the_kernel_killed_nothing_was_not_for_memory():
     for kills in (1, None):
         after = AfterDeath(machine_oom_kills=kills)
         assert read_oom_kills(recorded(processes=[dead], after=after)) == []
+    # The log names the kills of other jobs, and there are no more than these.
+    lines = ["Memory cgroup out of memory: Killed process 4711 (python) total-vm:6kB"]
+    for kills, said in ((1, ["no-oom-kill"]), (2, [])):
+        after = AfterDeath(kernel_lines=lines, machine_oom_kills=kills)
+        seen_kinds = [o.kind for o in read_oom_kills(recorded(processes=[dead], after=after))]
+        assert seen_kinds == said
     # Rerail itself ended it for want of progress.
     stalled = info(Outcome("hang", "made no progress", signal="SIGKILL"))
     quiet = AfterDeath(machine_oom_kills=0)

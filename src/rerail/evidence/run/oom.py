@@ -90,10 +90,15 @@ def _not_for_memory(run: RecordedRun) -> list[Observation]:
     if crashed is not None:  # whatever the kernel did to other jobs
         text = f"nothing was killed before {process_in_words(crashed)} crashed by itself"
         most = None
-    elif run.after.machine_oom_kills != 0 or (most and most.fraction >= _SHORT):
+    elif most and most.fraction >= _SHORT:
         return []
-    else:
+    elif run.after.machine_oom_kills == 0:
         text = "the kernel killed nothing for memory on this machine during the run"
+    elif run.after.machine_oom_kills == _killed_in_other_cgroups(run):
+        text = "whatever the kernel killed for memory during the run was in cgroups of other jobs"
+        most = None
+    else:
+        return []
     if most is not None:
         text += f", and at most {most.fraction:.0%} of "
         text += "its memory was" if most.source == "ram" else f"the limit of {most.source} was"
@@ -110,6 +115,16 @@ def _not_for_memory(run: RecordedRun) -> list[Observation]:
             },
         )
     ]
+
+
+def _killed_in_other_cgroups(run: RecordedRun) -> int:
+    """Kills that the kernel's log names; it was asked before whether a counter of ours rose.
+
+    Without a cgroup they do not count: in a container the log has other pids than we have.
+    """
+    ours = {process.pid for process in run.processes}
+    kills = kernel_kills(run.after.kernel_lines)
+    return sum(1 for kill in kills if kill.is_cgroup and kill.pid not in ours)
 
 
 def _limit_of(kill: KernelKill, limits: list[MemoryLimit]) -> MemoryLimit | None:
