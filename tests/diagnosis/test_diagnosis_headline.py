@@ -71,7 +71,7 @@ WHERE = {"file": "/home/me/tr.py", "line": 7, "function": "collate", "process": 
         (
             "killed-from-outside",
             {"victim": "rank 1", "last_step": 41220},
-            "Somebody killed rank 1 with SIGKILL at step 41,220; the kernel killed nothing for "
+            "Somebody killed rank 1 with SIGKILL at step 41,220, and it was not the kernel for "
             "memory.",
         ),
     ],

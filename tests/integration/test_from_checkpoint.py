@@ -90,8 +90,10 @@ def test_verify_begins_there_too_and_remembers_how_the_run_was_given_it(tmp_path
     assert contents(tmp_path / "out") == before
 
 
+@pytest.mark.slow
 def test_what_builds_up_in_a_process_is_told_apart_and_trials_begin_anew(tmp_path: Path) -> None:
-    words = command("--dies-after", "130")
+    # The pause gives rerail time to stop a trial before it has done as many steps by itself.
+    words = command("--dies-after", "130", "--pause", "0.05")
     record(tmp_path, *words)
     before = contents(tmp_path / "out")
     document, said = ask(tmp_path, "isolate", *RESUMING, *SAFE, "--", *words)

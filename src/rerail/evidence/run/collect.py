@@ -97,7 +97,7 @@ def collect_recorded(
     observations += read_history(run, earlier)
     told, told_facts = read_words_of_exceptions(run, observations, deadline)
     observations += told
-    observations += _not_contradicting(observations, text.observations)
+    observations += _not_contradicting(run, observations, text.observations)
     observations += [_missing(run, what, why) for what, why in run.missing]
     return Evidence(
         outcome=read_outcome(run),
@@ -139,11 +139,33 @@ def _with_its_words(death: Observation, from_text: Sequence[Observation]) -> Obs
 
 
 def _not_contradicting(
-    recorded: Sequence[Observation], from_text: Sequence[Observation]
+    run: RecordedRun, recorded: Sequence[Observation], from_text: Sequence[Observation]
 ) -> list[Observation]:
-    """Who failed first is known better from the processes' ends than from the order of lines."""
-    is_known = any(o.kind == "failed-first" for o in recorded)
-    return [o for o in from_text if not (is_known and o.kind == "failed-first")]
+    """Who failed first is known better from the processes' ends than from the order of lines.
+
+    What the output shows of an exception of those who failed after it is their echo.
+    """
+    first = next((o for o in recorded if o.kind == "failed-first"), None)
+    if first is None:
+        return list(from_text)
+    others = set(first.data.get("others") or ())
+    echoes = {
+        _in_one_line(box.exception_type, box.exception_text)
+        for box in run.boxes
+        if box.exception_type and f"rank {box.rank}" in others
+    }
+    echoed = {
+        o.source
+        for o in from_text
+        if o.kind == "traceback"
+        and _in_one_line(o.data.get("type"), o.data.get("message")) in echoes
+    }
+    return [o for o in from_text if o.kind != "failed-first" and o.source not in echoed]
+
+
+def _in_one_line(kind: str | None, message: str | None) -> tuple[str, str]:
+    """An exception's type and the first line of its message, to know it again."""
+    return (kind or "").rpartition(".")[2], (message or "").strip().partition("\n")[0]
 
 
 _OF_AN_EXCEPTION = ("where", "raised_at", "exception", "exception_text")
