@@ -258,6 +258,10 @@ def test_a_path_from_elsewhere_is_told_by_its_name(
     assert libraries.describe(path) == (kind, flavour, None)
 
 
+def test_a_damaged_path_is_described_by_its_name() -> None:
+    assert libraries.describe("/usr/lib/libgomp\0.so") == libraries.describe("/gone/libgomp.x")
+
+
 def test_the_inventory_of_a_process_holds_what_it_loaded(tmp_path: Path) -> None:
     path = compile_library(tmp_path)
     data = tmp_path / "weights.so"  # the name of a library, but only read

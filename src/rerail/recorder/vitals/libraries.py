@@ -98,7 +98,7 @@ def describe(path: str) -> Description:
     """Kind, flavour and soname of a library file; None for what it is not."""
     try:
         status = os.stat(path)  # noqa: PTH116
-    except OSError:
+    except (OSError, ValueError):  # a damaged record may hold a path with a NUL in it
         return (*_describe_by_name(path), None)
     known = (path, status.st_size, status.st_mtime_ns)
     if known not in _described:
