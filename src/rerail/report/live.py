@@ -76,6 +76,7 @@ class Standing:
     processes: list[ProcessLine]
     output: list[str]
     stalled_seconds: float | None
+    why: str | None  # the first sentence of its diagnosis
     leading_cause: str | None
     leading_probability: float | None
     missing: list[str]
@@ -137,6 +138,7 @@ def build(snapshot: Snapshot) -> Standing:
         processes=_process_lines(snapshot),
         output=output,
         stalled_seconds=stalled,
+        why=_why(snapshot.diagnosis),
         leading_cause=cause[0],
         leading_probability=cause[1],
         missing=[
@@ -230,6 +232,11 @@ def _stalled_seconds(snapshot: Snapshot) -> float | None:
     silent = stall.data.get("silent_seconds")
     before = float(silent) if isinstance(silent, (int, float)) else 0.0
     return before + max(0.0, snapshot.now_seconds - stall.t_seconds)
+
+
+def _why(diagnosis: dict[str, Any]) -> str | None:
+    said = diagnosis.get("headline")
+    return said if isinstance(said, str) and diagnosis.get("causes") else None
 
 
 def _leading(diagnosis: dict[str, Any]) -> tuple[str | None, float | None]:

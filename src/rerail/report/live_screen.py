@@ -75,6 +75,8 @@ def _head(standing: Standing) -> list[Text]:
     title = Text(f"{standing.id}  ", style="bold")
     title.append(standing.headline, style="red" if standing.is_bad else style)
     lines = [title, Text(f"$ {one_line(standing.command)}", style="dim")]
+    if standing.why:
+        lines.append(Text(f"Why       {' '.join(standing.why.split())}", style="bold"))
     if standing.leading_cause:
         chance = standing.leading_probability
         said = f" ({chance:.0%})" if chance is not None else ""

@@ -14,6 +14,7 @@ from typing import Any
 from rerail.errors import RerailError
 from rerail.evidence.run.census import read_copied_growth, read_leaks
 from rerail.evidence.run.crashes import read_crashes
+from rerail.evidence.run.disks import full_mount
 from rerail.evidence.run.exceptions import read_exceptions, read_words_of_exceptions
 from rerail.evidence.run.exits import read_deaths, read_outcome, read_outside_signals
 from rerail.evidence.run.facts import read_facts
@@ -99,14 +100,17 @@ def collect_recorded(
     observations += told
     observations += _not_contradicting(run, observations, text.observations)
     observations += [_missing(run, what, why) for what, why in run.missing]
+    facts = {
+        **_not_of_an_echo(text.facts, observations),
+        **_with_its_code(told_facts, text.facts),
+        **read_facts(run, observations),
+    }
+    if mount := full_mount(run, str(facts.get("exception_text") or "")):
+        facts["full_mount"] = mount
     return Evidence(
         outcome=read_outcome(run),
         observations=observations,
-        facts={
-            **_not_of_another_bar(_not_of_an_echo(text.facts, observations), run),
-            **_where_a_worker_raised(_with_its_code(told_facts, text.facts), text.observations),
-            **read_facts(run, observations),
-        },
+        facts=facts,
         origin="run",
         incomplete=deadline.sentence,
     )
