@@ -101,8 +101,8 @@ def collect_recorded(
     observations += _not_contradicting(run, observations, text.observations)
     observations += [_missing(run, what, why) for what, why in run.missing]
     facts = {
-        **_not_of_an_echo(text.facts, observations),
-        **_with_its_code(told_facts, text.facts),
+        **_not_of_another_bar(_not_of_an_echo(text.facts, observations), run),
+        **_where_a_worker_raised(_with_its_code(told_facts, text.facts), text.observations),
         **read_facts(run, observations),
     }
     if mount := full_mount(run, str(facts.get("exception_text") or "")):

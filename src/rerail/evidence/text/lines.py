@@ -20,6 +20,10 @@ from rerail.platform.terminal_text import without_escapes
 
 LONGEST_LINE = 20_000  # characters kept of one line: the head and the tail
 _MOST_SEGMENTS = 64  # redraws of a progress bar kept of one line
+_GUESSES = linear(
+    r"(?i)(?:some |the )?(?:common|potential|possible|likely)(?: root)? causes"
+    r"(?: include| are|:|\.|\b)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +139,16 @@ def to_lines(numbered: Iterable[tuple[int, str]], file: int = 0) -> Iterator[Lin
         for segment in _segments(raw):
             text = clean(segment)
             text, stream, stamp = split_prefix(text)
+            text = without_guesses(text)
             yield Line(number, text.rstrip(), stream, stamp, file)
+
+
+def without_guesses(text: str) -> str:
+    """What a program lists as possible causes, it has not seen: Ray always names the OOM killer."""
+    if "causes" not in text:
+        return text
+    found = _GUESSES.search(text)
+    return text[: found.start()] if found else text
 
 
 def _segments(raw: str) -> list[str]:
