@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -168,7 +169,8 @@ def command(
         _say(error.message)
         _leave(error.exit_code)
     if folder_to is not None and is_readable(recording):
-        os.write(folder_to, os.fsencode(recording.folder))
+        with suppress(OSError):  # who asked for it is gone
+            os.write(folder_to, os.fsencode(recording.folder))
     _tell(recording, store, is_quiet=is_quiet, explains=not no_explain, json_to=standard_output)
     end_as(recording.exit_code, recording.signal_number)
 
@@ -177,6 +179,18 @@ def _tell(
     recording: Recording, store: Store, *, is_quiet: bool, explains: bool, json_to: int | None
 ) -> None:
     """Say how it ended and why. A failure in here must not change how we end."""
+    try:
+        _answer(recording, store, is_quiet=is_quiet, explains=explains, json_to=json_to)
+    except Exception as error:
+        if not is_quiet:
+            _say(f"{recording.outcome.summary}")
+            _say(f"it could not be explained ({type(error).__name__}: {error});")
+            _say(f"the record is in {recording.folder}")
+
+
+def _answer(
+    recording: Recording, store: Store, *, is_quiet: bool, explains: bool, json_to: int | None
+) -> None:
     from rerail.cli._explaining import AnswerOverdue, at_most, explain_recording
 
     try:
@@ -196,15 +210,10 @@ def _tell(
         if not is_quiet:
             _say(recording.outcome.summary)
             _say(f"there is no answer yet; ask again: rerail explain {recording.folder.name}")
-    except Exception as error:
-        if not is_quiet:
-            _say(f"{recording.outcome.summary}")
-            _say(f"it could not be explained ({type(error).__name__}: {error});")
-            _say(f"the record is in {recording.folder}")
 
 
 def _tell_of_success(recording: Recording) -> None:
-    """One line for who sits in front of it; if it cannot be made, it is not missed."""
+    """One line for who sits in front of it."""
     from rerail.cli._explaining import AnswerOverdue, at_most
 
     try:
