@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -69,7 +70,8 @@ def test_a_training_that_failed_inside_a_script_is_explained(tmp_path: Path) -> 
     import subprocess
 
     (tmp_path / "train.py").write_text(TRAINS_AND_FAILS)
-    script = f"{sys.executable} {tmp_path / 'train.py'}; echo went on"
+    program = shlex.join([sys.executable, str(tmp_path / "train.py")])
+    script = f"{program}; echo went on"
     ran = subprocess.run(
         rerail_run(tmp_path, "sh", "-c", script), capture_output=True, text=True, timeout=120
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -101,7 +102,8 @@ ASK = "from rerail.platform.this_terminal import this_terminal as t; print(t())"
 
 
 def test_commands_of_one_shell_share_their_terminal_and_others_do_not() -> None:
-    both = f"{sys.executable} -c '{ASK}'; {sys.executable} -c '{ASK}' </dev/null | cat"
+    python = shlex.quote(sys.executable)
+    both = f"{python} -c '{ASK}'; {python} -c '{ASK}' </dev/null | cat"
     first, second = in_a_terminal("/bin/sh", "-c", both).split()
     assert first == second != ""
     assert in_a_terminal("/bin/sh", "-c", both).split()[0] != first
