@@ -16,8 +16,11 @@ from rerail.evidence.run.progress import NOT_TRAINING, last_printed
 from rerail.evidence.run.stalls import hang_facts
 from rerail.evidence.run.uses import read_uses
 from rerail.platform.command_line import innermost_at, is_python, program_call
+from rerail.platform.patterns import linear
 from rerail.records import Observation
 from rerail.wording import role_in_words
+
+_SHM = linear(r"(?i)shared memory|/dev/shm|\bshm\b")
 
 
 def read_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[str, Any]:
@@ -102,8 +105,9 @@ def last_step(run: RecordedRun, said: dict[str, Any], seen: dict[str, Any]) -> i
     """What the agent counted, unless the program counts in another way than in optimizer steps.
 
     It does where gradients are accumulated, where each epoch begins anew, after a resume, and by
-    one where it counts from zero; its own number is then the one that the user knows. While it
-    evaluates or saves, the last bar counts something else than steps of the training.
+    one where it counts from zero (by two if it died before it printed the last); its own number is
+    then the one that the user knows. While it evaluates or saves, the last bar counts something
+    else than steps of the training.
     """
     printed, counted = said.get("step"), seen.get("step")
     if counted and seen.get("phase") in NOT_TRAINING:
@@ -113,7 +117,7 @@ def last_step(run: RecordedRun, said: dict[str, Any], seen: dict[str, Any]) -> i
     box = run.training_box
     accumulates = box is not None and (box.backward_per_step or 1) > 1.05
     is_per_epoch = said.get("total") is not None and counted > said["total"]
-    if accumulates or is_per_epoch or printed > counted or counted - printed <= 1:
+    if accumulates or is_per_epoch or printed > counted or counted - printed <= 2:
         return int(printed)
     return int(counted)
 
@@ -243,7 +247,18 @@ def _resource_facts(run: RecordedRun, observations: Sequence[Observation]) -> di
         near = _first(observations, kind)
         if near is not None:
             facts[name] = int(near.data["limit"])
+    # An allocation that is refused at once never shows as use: the size says how little there was.
+    sizes = [row.machine.get("shm_total_bytes") for row in run.vitals]
+    if "shm_limit_bytes" not in facts and _tells_of_shm(observations):
+        facts["shm_limit_bytes"] = min((int(size) for size in sizes if size), default=None)
     return facts
+
+
+def _tells_of_shm(observations: Sequence[Observation]) -> bool:
+    return any(
+        o.kind == "exception" and _SHM.search(str(o.data.get("message") or ""))
+        for o in observations
+    )
 
 
 def _setting_facts(observations: Sequence[Observation]) -> dict[str, Any]:
