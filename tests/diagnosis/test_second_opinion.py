@@ -26,14 +26,6 @@ from second_opinions import GOOD, OOM, opinion, refused  # noqa: E402
 
 from chat_completions import MODEL, Asked, Exchange, naming, saying, serving  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def without_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("RERAIL_ASK", "RERAIL_ASK_MODEL", "RERAIL_ASK_KEY", "OPENAI_API_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(tmp_path)
-
-
 # What a good answer becomes
 
 

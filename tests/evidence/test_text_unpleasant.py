@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rerail.catalogue import load_catalogue
 from rerail.diagnosis import diagnose, explain_logs
 from rerail.evidence import collect_logs
-from rerail.evidence.text import places
+from rerail.evidence.text import stretches as searched
 from rerail.evidence.text.kernel_lines import find_kernel_lines
 from rerail.evidence.text.lines import Line, to_lines
 from rerail.evidence.text.logs import search_words
@@ -96,12 +96,12 @@ def clean_lines(text: str) -> list[Line]:
     return list(to_lines(enumerate(text.split("\n"), 1)))
 
 
-def signatures_on_lines() -> list[places.Signature]:
+def signatures_on_lines() -> list[searched.Signature]:
     return [one for cause in load_catalogue() for one in cause.signatures if one.where == "line"]
 
 
 def test_of_a_word_on_hundreds_of_lines_the_first_and_the_last_are_tried() -> None:
-    text = places.Text(clean_lines("\n".join(["no memory of it"] * 400)))
+    text = searched.Text(clean_lines("\n".join(["no memory of it"] * 400)))
     tried = [text.line_at(at).number for at, _ in text.places("memory", len(text.text))]
     assert tried == [*range(1, 81), *range(321, 401)]
     in_part = [text.line_at(at).number for at, _ in text.places("memory", 160)]
@@ -111,18 +111,18 @@ def test_of_a_word_on_hundreds_of_lines_the_first_and_the_last_are_tried() -> No
 
 def test_a_log_with_all_words_of_the_catalogue_keeps_the_budget() -> None:
     words = search_words(load_catalogue())
-    text = places.Text(clean_lines("\n".join(words * 12)))
+    text = searched.Text(clean_lines("\n".join(words * 12)))
     signatures = signatures_on_lines()
-    found = places.find_places(signatures, text)
+    found = searched.find_places(signatures, text)
     stretches = [stretch for one in found.values() for stretch in one.stretches()]
-    assert sum(stretch.cost for stretch in stretches) <= places.BUDGET_CHARS
+    assert sum(stretch.cost for stretch in stretches) <= searched.BUDGET_CHARS
     every = [one for one in signatures if any(word in text.lower for word in one.literals)]
     assert all(id(one) in found and found[id(one)].stretches() for one in every)
 
 
 def test_where_a_share_is_too_small_the_first_and_the_last_stretches_are_tried() -> None:
-    stretches = [places.Stretch(at * 1000, at * 1000 + 100) for at in range(100)]
-    every = places.Places([[(one.start, one) for one in stretches]], are_wrapped=False)
+    stretches = [searched.Stretch(at * 1000, at * 1000 + 100) for at in range(100)]
+    every = searched.Places([[(one.start, one) for one in stretches]], are_wrapped=False)
     kept = every.within(10 * stretches[0].cost).stretches()
     assert len(kept) == 10
     assert kept[0] == stretches[0] and kept[-8:] == stretches[-8:]

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from rerail.evidence.run.libraries import libraries_by_process
     from rerail.evidence.run.material import RecordedRun, read_material
     from rerail.evidence.run.memory import limit_uses, memory_at_peak
-    from rerail.evidence.run.places import process_name
     from rerail.evidence.run.private_texts import learn_records
     from rerail.evidence.run.stalls import read_stalls, telling_stall
     from rerail.evidence.run.trend import trend_of
+    from rerail.evidence.run.where import process_name
     from rerail.evidence.text.inputs import Inputs, Log, find_inputs, inputs_of_stream
     from rerail.evidence.text.last_progress import last_progress
     from rerail.evidence.text.lines import Line
-    from rerail.evidence.text.logs import Listener, collect_logs, collect_stream, observe_text
+    from rerail.evidence.text.logs import Listener, collect_logs, observe_text
     from rerail.evidence.text.observing import TextEvidence
     from rerail.evidence.text.typed_names import no_such_file, url_error
 
@@ -32,7 +32,6 @@ __all__ = [
     "TextEvidence",
     "collect_logs",
     "collect_run",
-    "collect_stream",
     "faulting_frame",
     "find_inputs",
     "inputs_of_stream",
@@ -63,7 +62,6 @@ __getattr__ = door(
         "TextEvidence": "text.observing",
         "collect_logs": "text.logs",
         "collect_run": "run.collect",
-        "collect_stream": "text.logs",
         "faulting_frame": "run.crashes",
         "find_inputs": "text.inputs",
         "inputs_of_stream": "text.inputs",
@@ -74,7 +72,7 @@ __getattr__ = door(
         "memory_at_peak": "run.memory",
         "no_such_file": "text.typed_names",
         "observe_text": "text.logs",
-        "process_name": "run.places",
+        "process_name": "run.where",
         "read_crashes": "run.crashes",
         "read_material": "run.material",
         "read_stalls": "run.stalls",

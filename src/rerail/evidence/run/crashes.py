@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rerail.evidence.run.material import RecordedRun
-from rerail.evidence.run.places import where_of
+from rerail.evidence.run.where import where_of
 from rerail.platform.own_code import innermost_own
 from rerail.platform.patterns import linear
 from rerail.records import Crash, FaultMapping, LoadedFile, NativeFrame, Observation, ThreadStack

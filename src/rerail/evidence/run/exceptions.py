@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from rerail.evidence.run.material import RecordedRun
-from rerail.evidence.run.places import process_name
+from rerail.evidence.run.where import process_name
 from rerail.evidence.text.logs import observe_text
 from rerail.evidence.text.ranks import ECHO_TYPES
 from rerail.platform.deadline import Deadline

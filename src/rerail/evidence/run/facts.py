@@ -11,16 +11,13 @@ from typing import Any
 
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.memory import limit_uses, memory_limits, tree_peak
-from rerail.evidence.run.places import process_name
 from rerail.evidence.run.progress import NOT_TRAINING, last_printed
 from rerail.evidence.run.stalls import hang_facts
 from rerail.evidence.run.uses import read_uses
+from rerail.evidence.run.where import process_name
 from rerail.platform.command_line import innermost_at, is_python, program_call
-from rerail.platform.patterns import linear
 from rerail.records import Observation
 from rerail.wording import role_in_words
-
-_SHM = linear(r"(?i)shared memory|/dev/shm|\bshm\b")
 
 
 def read_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[str, Any]:
@@ -248,17 +245,9 @@ def _resource_facts(run: RecordedRun, observations: Sequence[Observation]) -> di
         if near is not None:
             facts[name] = int(near.data["limit"])
     # An allocation that is refused at once never shows as use: the size says how little there was.
-    sizes = [row.machine.get("shm_total_bytes") for row in run.vitals]
-    if "shm_limit_bytes" not in facts and _tells_of_shm(observations):
-        facts["shm_limit_bytes"] = min((int(size) for size in sizes if size), default=None)
+    sizes = [size for row in run.vitals if (size := row.machine.get("shm_total_bytes"))]
+    facts.setdefault("shm_limit_bytes", int(min(sizes)) if sizes else None)
     return facts
-
-
-def _tells_of_shm(observations: Sequence[Observation]) -> bool:
-    return any(
-        o.kind == "exception" and _SHM.search(str(o.data.get("message") or ""))
-        for o in observations
-    )
 
 
 def _setting_facts(observations: Sequence[Observation]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from rerail.catalogue import Catalogue, load_catalogue
 from rerail.evidence.text.exits import find_exits
@@ -29,7 +29,7 @@ from rerail.evidence.text.ranks import (
     find_first,
 )
 from rerail.evidence.text.resumption import Resumption
-from rerail.evidence.text.scan import Excerpt, excerpt_of, read_excerpt
+from rerail.evidence.text.scan import Excerpt, read_excerpt
 from rerail.evidence.text.signatures import SYMPTOM, match_signatures
 from rerail.evidence.text.tracebacks import find_tracebacks
 from rerail.evidence.text.wrapped import unwrapped
@@ -85,12 +85,6 @@ def collect_logs(
         if listener is not None:
             listener(label, lines, texts[-1].observations)
     return replace(_together(texts), incomplete=deadline.sentence)
-
-
-def collect_stream(stream: BinaryIO, name: str) -> Evidence:
-    catalogue = load_catalogue()
-    excerpt = excerpt_of(stream, name, search_words(catalogue))
-    return _together([_observe(_lines(excerpt, 0), catalogue, "output", "", no_deadline())])
 
 
 def observe_text(

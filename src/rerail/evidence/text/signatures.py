@@ -1,7 +1,7 @@
 """Matches the catalogue's text signatures on clean lines.
 
 In: lines, and the tracebacks found in them. Out: `SignatureMatch`es. Only signatures one of whose
-required words occurs are compiled and tried, and only around those words (`places`, which bounds
+required words occurs are compiled and tried, and only around those words (`stretches`, which bounds
 how often): the cost follows what the log says, not how much the catalogue knows. A space of a
 pattern matches a line break, because messages arrive wrapped. Promises: time linear in the text,
 whatever stands in it.
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from rerail.catalogue import Catalogue, Signature, spaced
 from rerail.evidence.text.lines import Line
-from rerail.evidence.text.places import Places, Stretch, Text, find_places
+from rerail.evidence.text.stretches import Places, Stretch, Text, find_places
 from rerail.evidence.text.tracebacks import TracebackText
 from rerail.platform.deadline import Deadline
 from rerail.platform.patterns import LinearPattern, linear

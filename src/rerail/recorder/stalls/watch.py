@@ -212,13 +212,7 @@ class Stalling:
 
     def _signal_all(self, number: int) -> None:
         for process in list(self._tree.living.values()):
-            try:
-                if process.pidfd >= 0:
-                    signal.pidfd_send_signal(process.pidfd, number)
-                else:
-                    os.kill(process.pid, number)
-            except (OSError, AttributeError):
-                continue
+            process.send(number)
 
     def _say(self, text: str) -> None:
         if self._options.is_quiet:

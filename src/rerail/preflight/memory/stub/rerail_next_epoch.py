@@ -71,9 +71,9 @@ def _leads_back(code, place):
     at = {instruction.offset: index for index, instruction in enumerate(instructions)}
     here = max(index for offset, index in at.items() if offset <= max(place, 0))
     seen = set()
-    todo = [here]
-    while todo:
-        index = todo.pop()
+    ahead = [here]
+    while ahead:
+        index = ahead.pop()
         one = instructions[index]
         following = []
         if one.opname not in _ENDS and one.opname not in _ALWAYS:
@@ -86,7 +86,7 @@ def _leads_back(code, place):
         for each in following:
             if each < len(instructions) and each not in seen:
                 seen.add(each)
-                todo.append(each)
+                ahead.append(each)
     return False
 
 
