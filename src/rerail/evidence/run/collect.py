@@ -21,6 +21,7 @@ from rerail.evidence.run.facts import read_facts
 from rerail.evidence.run.history import MOST_RUNS, PastEnd, past_end, read_history
 from rerail.evidence.run.libraries import read_libraries
 from rerail.evidence.run.limits import read_limits
+from rerail.evidence.run.log_files import with_log_files
 from rerail.evidence.run.material import RecordedRun, read_material
 from rerail.evidence.run.memory import read_memory_growth, read_near_memory_limits
 from rerail.evidence.run.oom import read_oom_kills
@@ -77,7 +78,7 @@ def collect_run(
     """All observations of one run; `history`: earlier runs of its fingerprint."""
     deadline = deadline or no_deadline()
     run = read_material(folder)
-    text = observe_output(folder, deadline)
+    text = with_log_files(run, observe_output(folder, deadline), deadline)
     return collect_recorded(run, _past_ends(history, deadline), text, deadline)
 
 

@@ -88,20 +88,31 @@ def collect_logs(
 
 
 def observe_text(
-    numbered: Iterable[tuple[int, str]], deadline: Deadline | None = None, who: str = ""
+    numbered: Iterable[tuple[int, str]],
+    deadline: Deadline | None = None,
+    who: str = "",
+    label: str = "output",
 ) -> TextEvidence:
-    """The same for lines in hand, such as a run's output: (line number, text without newline)."""
+    """The same for lines in hand, such as a run's output: (line number, text without newline).
+
+    `label`: what observations say as their source, before the line.
+    """
     lines = list(to_lines(numbered))
-    return _observe(lines, load_catalogue(), "output", who, deadline or no_deadline())
+    return _observe(lines, load_catalogue(), label, who, deadline or no_deadline())
 
 
 def _lines(excerpt: Excerpt, file: int) -> list[Line]:
     return list(to_lines(excerpt.lines, file))
 
 
-def _who(path: Path) -> str:
+def rank_in_name(path: Path) -> str:
+    """ "rank 3" of rank3.log, worker-3.out and the like; "" where the name has none."""
     found = _RANK_IN_NAME.search(path.name)
-    return f"rank {int(found.group(1))}" if found else path.name
+    return f"rank {int(found.group(1))}" if found else ""
+
+
+def _who(path: Path) -> str:
+    return rank_in_name(path) or path.name
 
 
 def _together(texts: list[TextEvidence]) -> Evidence:

@@ -1,0 +1,105 @@
+"""What the program wrote into log files of its own, where its output does not say how it failed.
+
+In: a recorded run and what its output shows. Out: the same with what the logs show that were
+written during the run, below its working folder: `python train.py > train.log 2>&1` in a script, a
+logger with a file, a launcher's folder of logs per rank. Promises: nothing is read if the output or
+a process has named an exception already, or on another machine than that of the run; regular files
+only, no links, bounded in number, depth and time; secrets are masked as in the output.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rerail.catalogue import load_catalogue
+from rerail.errors import UnreadableInput
+from rerail.evidence.run.material import RecordedRun
+from rerail.evidence.text.logs import MANY_SHARE, observe_text, rank_in_name, search_words
+from rerail.evidence.text.observing import TextEvidence
+from rerail.evidence.text.scan import read_excerpt
+from rerail.platform.deadline import Deadline
+from rerail.platform.patterns import linear
+from rerail.privacy import Masker, OutputMasker
+
+MOST_READ = 8  # the newest
+MOST_LOOKED_AT = 3000  # names below the working folder
+MOST_DEPTH = 3
+LATE_SECONDS = 10.0  # a launcher may write its last words after the program's end
+_LOG = linear(r"(?i)\.(?:log|out|err|stderr|stdout)(?:\.\d+)?$|^(?:log|stdout|stderr|nohup)\b")
+_NOT_OF_OUTPUT = ("progress", "failed-first", "healthy-end", "memory-growth")
+_OF_AN_EXCEPTION = ("where", "raised_at", "exception", "exception_text")
+
+
+def with_log_files(run: RecordedRun, printed: TextEvidence, deadline: Deadline) -> TextEvidence:
+    if not _is_worth_it(run, printed):
+        return printed
+    observations, facts = list(printed.observations), dict(printed.facts)
+    for path in _written_during(run)[:MOST_READ]:
+        if deadline.skips("log files of the program"):
+            break
+        try:
+            excerpt = read_excerpt(path, search_words(load_catalogue()), MANY_SHARE, deadline)
+        except (UnreadableInput, OSError):
+            continue
+        told = observe_text(_masked(excerpt.lines), deadline, rank_in_name(path), label=path.name)
+        observations += [o for o in told.observations if o.kind not in _NOT_OF_OUTPUT]
+        for name in _OF_AN_EXCEPTION:
+            if name in told.facts:
+                facts.setdefault(name, told.facts[name])
+    return replace(printed, observations=observations, facts=facts)
+
+
+def _masked(lines: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+    """As the recorder masks what is printed: quotes of these lines are kept in the run's folder."""
+    text = "".join(f"{line}\n" for _, line in lines).encode("utf-8", "surrogateescape")
+    masked, _ = OutputMasker(Masker()).feed(text)
+    shown = masked.decode("utf-8", "surrogateescape").split("\n")
+    return [(number, line) for (number, _), line in zip(lines, shown, strict=False)]
+
+
+def _is_worth_it(run: RecordedRun, printed: TextEvidence) -> bool:
+    outcome = run.info.outcome
+    if outcome is None or outcome.kind == "ok" or run.info.host != socket.gethostname():
+        return False
+    if any(box.exception_type for box in run.boxes):
+        return False
+    return not any(
+        o.kind == "traceback" and o.data.get("type") and not o.data.get("was_handled")
+        for o in printed.observations
+    )
+
+
+def _written_during(run: RecordedRun) -> list[Path]:
+    """The newest first."""
+    begin = run.info.started_unix
+    end = begin + (run.info.elapsed_seconds or 0.0) + LATE_SECONDS
+    found = []
+    for at, (path, written) in enumerate(_logs_below(run.info.cwd)):
+        if at >= MOST_LOOKED_AT:
+            break
+        if begin <= written <= end:
+            found.append((written, path))
+    return [path for _, path in sorted(found, reverse=True)]
+
+
+def _logs_below(folder: str) -> Iterator[tuple[Path, float]]:
+    looked_at = 0
+    for place, folders, files in os.walk(folder):
+        is_deep = place[len(folder) :].count(os.sep) >= MOST_DEPTH
+        folders[:] = [] if is_deep else [name for name in folders if not name.startswith(".")]
+        looked_at += len(files) + len(folders)
+        for name in files:
+            if _LOG.search(name):
+                try:
+                    status = Path(place, name).lstat()
+                except OSError:
+                    continue
+                if stat.S_ISREG(status.st_mode) and status.st_size:
+                    yield Path(place, name), status.st_mtime
+        if looked_at > MOST_LOOKED_AT:
+            return

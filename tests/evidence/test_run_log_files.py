@@ -1,0 +1,61 @@
+"""Logs that the program wrote itself are read where its output does not say how it failed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RERAIL = [sys.executable, "-m", "rerail"]
+ABORTS = "echo terminate called, what: std::bad_alloc >&2; kill -ABRT $$"
+
+
+def explained(folder: Path, script: str) -> dict[str, Any]:
+    environ = {**os.environ, "RERAIL_HOME": str(folder / "home")}
+    command = [*RERAIL, "run", "--json", "--", "sh", "-c", script]
+    ran = subprocess.run(command, cwd=folder, env=environ, capture_output=True, timeout=90)
+    document: dict[str, Any] = json.loads(ran.stdout)
+    return document
+
+
+def test_output_that_went_into_a_file_is_found(tmp_path: Path) -> None:
+    document = explained(tmp_path, f"sh -c '{ABORTS}' 2> train.log")
+    (first, *_) = document["causes"]
+    assert first["id"] == "host-alloc-failed"
+    assert first["for"][0]["source"] == "train.log:1"
+
+
+@pytest.mark.parametrize("name", ["notes.txt", ".hidden/train.log", "a/b/c/d/e/train.log"])
+def test_other_files_are_left_alone(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    document = explained(tmp_path, f"echo std::bad_alloc > {name}; exit 3")
+    assert "host-alloc-failed" not in [cause["id"] for cause in document["causes"]]
+
+
+def test_a_log_of_an_earlier_run_and_a_link_are_not_read(tmp_path: Path) -> None:
+    old = tmp_path / "old.log"
+    old.write_text("std::bad_alloc\n")
+    os.utime(old, (1.0e9, 1.0e9))
+    document = explained(tmp_path, "ln -s old.log new.log; exit 3")
+    assert document["causes"] == []
+
+
+def test_what_the_output_says_itself_goes_before(tmp_path: Path) -> None:
+    script = "echo std::bad_alloc > a.log; echo 'KeyError: 4' >&2; python3 -c 'raise KeyError(4)'"
+    document = explained(tmp_path, script)
+    assert document["causes"][0]["id"] == "python-exception"
+
+
+def test_secrets_in_such_a_log_are_not_kept(tmp_path: Path) -> None:
+    secret = "hf_" + "aBcD1234" * 5
+    explained(tmp_path, f"echo 'std::bad_alloc with token {secret}' > a.log; exit 3")
+    kept = [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
+    plain = [
+        p.name for p in kept if secret.encode() in p.read_bytes() and p.name != "private.jsonl"
+    ]
+    assert plain == []
