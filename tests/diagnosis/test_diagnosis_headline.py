@@ -97,14 +97,10 @@ def test_a_long_message_is_cut() -> None:
 
 
 def test_who_was_killed_is_said_without_when() -> None:
-    died = Observation(
-        "death",
-        "A DataLoader worker (pid 4711, python) was killed by SIGKILL, 3 s after the start.",
-        "exit:4711",
-        {"is_main": False, "is_tidying": False},
-    )
+    seen = {"role": "loader-worker", "pid": 4711, "signal": "SIGKILL"}
+    died = Observation("death", "It died, 3 s after the start.", "exit:4711", seen)
     headline = said("worker-crashed", {}, observations=(died,))
-    assert headline == "A DataLoader worker (pid 4711, python) was killed by SIGKILL."
+    assert headline == "A DataLoader worker (pid 4711) was killed by SIGKILL."
 
 
 def remedies(cause: str, facts: dict[str, Any]) -> list[str]:

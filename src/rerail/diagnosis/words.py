@@ -17,6 +17,7 @@ from rerail.wording import (
     file_name,
     listed,
     place_in_words,
+    role_in_words,
     seconds_in_words,
 )
 
@@ -172,15 +173,13 @@ def _late_rank(facts: dict[str, Any]) -> str:
 def _death(diagnosis: Diagnosis) -> str:
     """How the first worker or rank ended that ended badly, and was not just tidied away."""
     for o in diagnosis.observations:
-        if o.kind == "death" and not o.data.get("is_main") and not o.data.get("is_tidying"):
-            return o.text.partition(", ")[0].rstrip(".") if "(" not in o.text else _ending(o.text)
+        if o.kind != "death" or o.data.get("is_main") or o.data.get("is_tidying"):
+            continue
+        rank, signal = o.data.get("rank"), o.data.get("signal")
+        who = role_in_words(o.data.get("role")) if rank is None else f"rank {rank}"
+        how = f"was killed by {signal}" if signal else f"exited with code {o.data.get('exit_code')}"
+        return f"{who} (pid {o.data.get('pid')}) {how}"
     return ""
-
-
-def _ending(text: str) -> str:
-    """ "A DataLoader worker (pid 4711, python) was killed by SIGSEGV": without when."""
-    head, bracket, rest = text.partition(")")
-    return (head + bracket + rest.partition(", ")[0]).rstrip(".")
 
 
 def _nonfinite(diagnosis: Diagnosis) -> str:
