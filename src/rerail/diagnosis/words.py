@@ -47,7 +47,6 @@ def words_of(diagnosis: Diagnosis) -> dict[str, str]:
         "growth": _growth(facts),
         "openmp": listed(facts.get("openmp_runtimes") or []),
         "last_file": file_name(str(facts["last_file"])) if facts.get("last_file") else None,
-        "late_rank": _late_rank(facts),
         "package": _package(str(facts.get("missing_module") or "")),
         "death": _death(diagnosis),
         "nonfinite_value": _nonfinite(diagnosis),
@@ -163,11 +162,6 @@ def _package(module: str) -> str:
     """What to install for `import module`: its first part, by the name of the package index."""
     first = module.partition(".")[0]
     return _INSTALLED_AS.get(first, first.replace("_", "-"))
-
-
-def _late_rank(facts: dict[str, Any]) -> str:
-    who = str(facts.get("missing_rank") or "")
-    return who[:1].upper() + who[1:]
 
 
 def _death(diagnosis: Diagnosis) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import textwrap
 
-from rerail.catalogue import FAMILIES, Catalogue, Cause, Experiment, Remedy
+from rerail.catalogue import FAMILIES, Catalogue, Cause, Experiment, Remedy, fill
 
 _SAFETY = {
     "safe": "safe",
@@ -52,12 +52,18 @@ def _change(change: tuple[str, ...]) -> str:
 
 
 def _experiment(experiment: Experiment) -> str:
-    return _bullet(f"{experiment.expect}{_change(experiment.change)}")
+    return _bullet(f"{_of_no_run(experiment.expect)}{_change(experiment.change)}")
 
 
 def _remedy(remedy: Remedy) -> str:
     note = f" {remedy.note}" if remedy.note else ""
-    return _bullet(f"**{_SAFETY[remedy.safety]}**: {remedy.title}{_change(remedy.change)}.{note}")
+    what = f"{_of_no_run(remedy.title)}{_change(remedy.change)}"
+    return _bullet(f"**{_SAFETY[remedy.safety]}**: {what}.{note}")
+
+
+def _of_no_run(template: str) -> str:
+    """The sentence with what it says where nothing is known of a run."""
+    return fill(template, {}) or template
 
 
 def _bullet(text: str) -> str:
