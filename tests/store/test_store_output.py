@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rerail.store import OutputReader, layout
 from rerail.store.appending import FaultLog
-from rerail.store.codec import dump_line
+from rerail.store.codec import dump_line, loads
 from rerail.store.output_log import OutputLog
 from rerail.store.output_reader import LONGEST_PIECE
 
@@ -226,3 +226,56 @@ def test_bytes_that_the_disk_refused_are_a_gap_not_a_shift(
     assert recorded.reader().dropped_bytes == len(b"three\nfour\n")
     assert recorded.faults.entries() == [("output", "no space left on device")]
     assert any(b'"output-dropped","bytes":11,"lines":2' in line for line in _events(tmp_path))
+
+
+def flood_of(lines: int) -> list[bytes]:
+    """Chunks as a pipe gives them, of numbered lines of 80 bytes."""
+    everything = b"".join(
+        b"step %09d" % number + b" loss 0.5" * 7 + b"\n" for number in range(lines)
+    )
+    return [everything[at : at + 65_536] for at in range(0, len(everything), 65_536)]
+
+
+@pytest.mark.parametrize("seconds", [0.05, 0.9], ids=["half a second", "a while"])
+def test_of_a_flood_the_end_is_kept_with_its_true_numbers(tmp_path: Path, seconds: float) -> None:
+    chunks = flood_of(1_200_000)
+    everything = b"".join(chunks)
+    head, tail = 1 << 20, 4 << 20
+    recorded = Recorded(tmp_path, head, tail)
+    for number, chunk in enumerate(chunks):
+        recorded.log.write(chunk, "stdout", seconds * number / len(chunks))
+    recorded.log.close()
+    reader = recorded.reader()
+    assert reader.size_bytes == len(everything)
+    assert reader.read(0, head) == everything[:head]
+    last = everything[-tail:]
+    assert reader.read(len(everything) - tail, len(everything)) == last
+    assert reader.kept_bytes <= head + 2 * tail + (2 << 20)
+    for line in reader.tail(1000):
+        assert everything[line.offset : line.offset + len(line.text)] == line.text
+        assert line.number == everything[: line.offset].count(b"\n") + 1
+    dropped = [loads(line)["bytes"] for line in _events(tmp_path) if b"output-dropped" in line]
+    assert sum(dropped) == reader.dropped_bytes > 0
+
+
+def test_a_flood_that_stops_is_on_file_soon(tmp_path: Path) -> None:
+    """Nobody has to wait for the next output, or for the end of the run."""
+    recorded = Recorded(tmp_path, 1 << 20, 4 << 20)
+    chunks = flood_of(200_000)
+    for chunk in chunks:
+        recorded.log.write(chunk, "stdout", 0.01)
+    recorded.log.look(0.02)
+    held = recorded.reader().size_bytes
+    recorded.log.look(0.2)
+    assert recorded.reader().size_bytes == sum(map(len, chunks)) > held
+
+
+def test_a_secret_on_the_edge_of_what_is_kept_is_masked(tmp_path: Path) -> None:
+    secret = b"hf_" + b"abcdefgh" * 5
+    line = b"trace " * 700 + b"key " + secret + b"\n"  # longer than what is looked at twice
+    recorded = Recorded(tmp_path, 1 << 20, 1 << 20)
+    for number in range(2_000):
+        recorded.log.write(line * 15, "stdout", number * 1e-4)
+    recorded.log.close()
+    for path in tmp_path.glob("output*"):
+        assert secret[4:] not in path.read_bytes(), path.name

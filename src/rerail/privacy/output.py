@@ -48,6 +48,15 @@ class OutputMasker:
         self._plain, self._written = plain[keep:], masked[keep:]
         return masked[old:], corrections
 
+    def skip_to(self, data: bytes) -> int:
+        """What was printed before `data` is not kept. How much of `data` is to go as well, so that
+        of a secret which began before it no part is kept: all of it, if it is short."""
+        newline = data.find(b"\n", CARRY_BYTES, 2 * CARRY_BYTES)
+        cut = newline + 1 if newline >= 0 else min(CARRY_BYTES, len(data))
+        self._plain = self._written = b""
+        self.feed(data[:cut])
+        return cut
+
     def _masked(self, plain: bytes, written: bytes, places: list[Found]) -> bytes:
         result = bytearray(written)
         before = len(self._masker.known.values())

@@ -1,9 +1,10 @@
 """Keeping what the command prints: all of it up to a size, then the beginning and the end.
 
 In: bytes as they arrive, with their stream and time. Out: output.log, tail segments and the index
-of docs/run-folder.md. Promises: the bytes are on file when `write` returns; offsets and line
-numbers count every byte the command printed, also those that were dropped or that a full disk
-refused; nothing raises OSError; the size on disk is bounded however long the run.
+of docs/run-folder.md. Promises: the bytes are on file when `write` returns, in a flood within half
+a second (store/flood.py); offsets and line numbers count every byte the command printed, also those
+that were dropped or that a full disk refused; nothing raises OSError; the size on disk is bounded
+however long the run.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from rerail.store.appending import (
     start_writeback,
 )
 from rerail.store.codec import dump_line
+from rerail.store.flood import Chunk, Flood
 from rerail.store.newlines import count_newlines
 from rerail.store.output_segments import find_segments, newlines_in
 from rerail.store.regular_files import open_append, open_descriptor
@@ -32,6 +34,7 @@ from rerail.store.regular_files import open_append, open_descriptor
 HEAD_BYTES = 64 * 1024 * 1024
 TAIL_BYTES = 16 * 1024 * 1024
 MOST_TAILS = 16  # two when all is well; more, and smaller, when the disk is full now and then
+_SPARE_BYTES = 1024 * 1024  # of a flood: its first lines may go, see OutputMasker.skip_to
 INDEX_SECONDS = 0.1
 # Past this size of the index its rows are written half as often, and again at each doubling:
 # a progress bar that redraws ten times a second for a week would else outgrow the output itself.
@@ -69,6 +72,8 @@ class OutputLog:
         self._masking = OutputMasker(self._masker)
         self._head_bytes = head_bytes
         self._tail_bytes = tail_bytes
+        self._flood = Flood(tail_bytes + _SPARE_BYTES)
+        self._has_gap = False  # something was dropped in front of what is written next
         self.offset = 0  # bytes printed so far
         self.newlines = 0  # lines ended so far
         self._descriptor = -1
@@ -121,6 +126,40 @@ class OutputLog:
     def write(self, data: bytes, stream: str, t_seconds: float) -> None:
         if not data:
             return
+        is_flood = self._flood.is_there(len(data), t_seconds)
+        if is_flood and self.offset >= self._head_bytes:
+            for chunk in self._flood.hold(Chunk(data, stream, t_seconds)):
+                self._leave_out(chunk.data)
+        else:
+            self.settle()
+            self._keep(data, stream, t_seconds)
+        self.look(t_seconds)
+
+    def look(self, t_seconds: float) -> None:
+        """Now and then: a flood of output may have passed."""
+        if self._flood.is_due(t_seconds):
+            self.settle()
+
+    def settle(self) -> None:
+        """Write what a flood of output left in memory."""
+        for data, stream, t_seconds in self._flood.take():
+            if self._has_gap:
+                cut = self._masking.skip_to(data)
+                self._leave_out(data[:cut])
+                data = data[cut:]
+                self._has_gap = not data
+            if data:
+                self._keep(data, stream, t_seconds)
+
+    def _leave_out(self, data: bytes) -> None:
+        """Count what is not kept; what comes after it goes into a segment of its own."""
+        if self._lost is None:
+            self._lost = (self.offset, self.newlines)
+            self._close_segment()
+        self._has_gap = True
+        self._count(data)
+
+    def _keep(self, data: bytes, stream: str, t_seconds: float) -> None:
         data, corrections = self._masking.feed(data)
         for distance, masked in corrections:
             self._overwrite(self.offset - distance, masked)
@@ -146,6 +185,7 @@ class OutputLog:
 
     def close(self) -> None:
         """Say what is missing, wait for the disk, and close."""
+        self.settle()
         self._tell_lost()
         make_durable(self._descriptor)
         self._close_segment()

@@ -132,6 +132,10 @@ class RunWriter:
         if t_seconds >= self._writeback_at:
             self._start_writeback(t_seconds)
 
+    def look_at_output(self) -> None:
+        """Ten times a second: a flood of output is written once it has passed."""
+        self._output.look(self.now())
+
     def append(self, name: str, value: Any) -> bool:
         """Append one record or object to a .jsonl artefact such as `stalls.jsonl`."""
         plain = value if isinstance(value, dict) else encode(value)

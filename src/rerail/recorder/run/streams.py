@@ -64,6 +64,7 @@ class Streams:
     def look(self) -> None:
         """Ten times a second: readers that have gone, a terminal that is ours again."""
         self._record.attempt("output", self.relay.drop_broken)
+        self._record.attempt("output", self._record.writer.look_at_output)
         self._attend_keyboard()
 
     def _attend_keyboard(self) -> None:
