@@ -8,6 +8,7 @@ and the table is compiled only once something may hold a secret.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
@@ -29,6 +30,7 @@ _TELLING = re.compile(
     r"|client|connection|database|pat|curl|mysql|mariadb|login|mongo|kinit|redis|zip|sql|ldap|7z|smb)"
 )
 _SHORT_BYTES = 1024
+_SHORT = 64
 _STRETCH = re.compile(r"[A-Za-z0-9_~+-]{12,}")
 _ORDINARY_STRETCH = re.compile(r"[a-z_~+-]*|[A-Z]+(?:_[A-Z]+)+")  # RLIMIT_NOFILE
 # A name alone has no value behind it.
@@ -37,9 +39,17 @@ _LINKS = re.compile(r"[\s=:\"',@>]")
 
 def is_surely_plain(text: str) -> bool:
     """Whether nothing in it can be a secret, found out without the table."""
+    return _is_short_plain(text) if len(text) <= _SHORT else _is_plain(text)
+
+
+def _is_plain(text: str) -> bool:
     if _ADDRESSED.search(text) or (_LINKS.search(text) and _TELLING.search(text)):
         return False
     return all(_ORDINARY_STRETCH.fullmatch(stretch) for stretch in _STRETCH.findall(text))
+
+
+# Of thousands of processes the same roles and names are asked for again and again.
+_is_short_plain = functools.lru_cache(maxsize=512)(_is_plain)
 
 
 def blank(value: Any) -> Any:
@@ -130,6 +140,8 @@ class Masker:
     def _walk(self, value: Any) -> Any:
         if isinstance(value, str):
             return self.mask_text(value)
+        if value is None or isinstance(value, (int, float)):
+            return value
         if isinstance(value, dict):
             return {
                 self._walk(key): self._named(key, inner)

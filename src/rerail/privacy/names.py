@@ -95,13 +95,13 @@ def is_secret_value(name: str, value: str, is_certain: bool = True) -> bool:
     `is_certain`: the name is a flag, a variable or a key, not a word of running text, where
     `token: expected` follows as easily as a token.
     """
-    value = value.strip()
     bare = name.lstrip("-")
+    if not names_a_secret(bare) and not (is_certain and bare.lower() in _SECRET_FLAGS):
+        return False
+    value = value.strip()
     if _SAYS_NOTHING.fullmatch(value) or MASKED.fullmatch(value):
         return False
     if not is_certain and _PROSE.fullmatch(value):
-        return False
-    if not names_a_secret(bare) and not (is_certain and bare.lower() in _SECRET_FLAGS):
         return False
     if _PATH.match(value) and (not is_certain or _PATH_NAMES.search(bare)):
         return False
