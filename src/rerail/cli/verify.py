@@ -18,6 +18,7 @@ from rerail.cli._experiments import (
     end_gently_when_terminated,
     fresh_option,
     has_screen,
+    keep_option,
 )
 from rerail.cli._options import home_option, json_option, stall_option, store_to_write
 from rerail.errors import UsageError
@@ -34,12 +35,14 @@ from rerail.errors import UsageError
     "changes",
     multiple=True,
     metavar="CHANGE",
-    help="The fix: '--accum 4', OMP_NUM_THREADS=1, dataloader-workers=0. Repeat it"
+    help="The fix: '--accum 4', OMP_NUM_THREADS=1, dataloader-workers=0,"
+    " 'numpy<2'. Repeat it"
     " [default: the fix is in the program already].",
 )
 @confidence_option(0.95, "proven")
 @budget_option("1h")
 @stall_option
+@keep_option
 @fresh_option
 @json_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
@@ -49,6 +52,7 @@ def command(
     confidence: float,
     budget: float,
     stall_seconds: float | None,
+    keeps_environments: bool,
     fresh: bool,
     as_json: bool,
     command: tuple[str, ...],
@@ -65,7 +69,7 @@ def command(
         )
     from rerail.remedies import VerifyOptions
 
-    options = VerifyOptions(confidence, budget, stall_seconds, fresh)
+    options = VerifyOptions(confidence, budget, stall_seconds, fresh, keeps_environments)
     document = _verify(command, changes, home, options)
     return answer(document, document["summary"], as_json=as_json, good_status="proven")
 

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 from rerail.lazy import door
 
 if TYPE_CHECKING:
+    from rerail.investigation.environments.building import Environments, Prepared
+    from rerail.investigation.environments.upgrades import read_upgrades
+    from rerail.investigation.environments.uv import EnvironmentNotBuilt
     from rerail.investigation.planner.inquiry import Investigation
     from rerail.investigation.planner.observation import Plan, TrialResult
     from rerail.investigation.planner.verdict import Likely, RuledOut, Verdict
@@ -33,12 +36,15 @@ __all__ = [
     "Diagnostician",
     "Distance",
     "EarlierRun",
+    "EnvironmentNotBuilt",
+    "Environments",
     "Failure",
     "Investigation",
     "IsolateOptions",
     "Likely",
     "Lines",
     "Plan",
+    "Prepared",
     "RuledOut",
     "Table",
     "Trial",
@@ -56,6 +62,7 @@ __all__ = [
     "investigation_answer",
     "lifetimes",
     "measure",
+    "read_upgrades",
     "runs_with_failure",
     "summary_lines",
 ]
@@ -66,12 +73,15 @@ __getattr__ = door(
         "Diagnostician": "session.failure",
         "Distance": "session.exposure",
         "EarlierRun": "session.earlier",
+        "EnvironmentNotBuilt": "environments.uv",
+        "Environments": "environments.building",
         "Failure": "session.failure",
         "Investigation": "planner.inquiry",
         "IsolateOptions": "session.watching",
         "Likely": "planner.verdict",
         "Lines": "session.view",
         "Plan": "planner.observation",
+        "Prepared": "environments.building",
         "RuledOut": "planner.verdict",
         "Table": "session.view",
         "Trial": "session.trial",
@@ -90,6 +100,7 @@ __getattr__ = door(
         "runs_with_failure": "session.answer",
         "lifetimes": "session.earlier",
         "measure": "session.exposure",
+        "read_upgrades": "environments.upgrades",
         "summary_lines": "session.view",
     },
 )

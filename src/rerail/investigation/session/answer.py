@@ -45,6 +45,7 @@ def answer_of(
         "ended_because": ended_because,
         "reproducer": None,
         "raised": raised,
+        "environments": list(notebook.environments.values()),
     }
     if investigation is None:
         if notebook.failure is None:

@@ -74,7 +74,10 @@ class Judge:
             cause=failure.cause if failure else None,
             run=folder.id,
             summary=summary,
-            not_applied=_without_effect(folder, each.changes, each.variables),
+            not_applied=(
+                *_without_effect(folder, each.changes, each.variables),
+                *(each.prepared.without_effect(each.changes) if each.prepared else ()),
+            ),
             raised=self._raised(each, folder),
             lasted_seconds=elapsed,
         )

@@ -50,6 +50,7 @@ class Notebook:
     earlier_runs: list[str] = field(default_factory=list)
     earlier_seconds: float = 0.0
     raising: dict[str, Any] | None = None  # a `Raise`, once one was thought of
+    environments: dict[str, dict[str, Any]] = field(default_factory=dict)  # those that were built
     trials: list[Trial] = field(default_factory=list)
     seconds: float = 0.0
     answer: dict[str, Any] | None = None
@@ -80,7 +81,8 @@ class Notebook:
             setattr(self, name, document[name])
         for name in ("earlier_crashes", "earlier_survivals", "earlier_runs"):
             setattr(self, name, document[name])
-        for name in ("phase", "earlier_seconds", "raising"):  # not in the first notebooks
+        # Not in the first notebooks:
+        for name in ("phase", "earlier_seconds", "raising", "environments"):
             setattr(self, name, document.get(name, getattr(self, name)))
         self.failure = Failure(**document["failure"]) if document["failure"] else None
         profile = document["profile"]
@@ -130,6 +132,7 @@ class Notebook:
             "phase": self.phase,
             "earlier_seconds": self.earlier_seconds,
             "raising": self.raising,
+            "environments": self.environments,
             "trials": [trial.to_json() for trial in self.trials],
             "seconds": self.seconds,
             "answer": self.answer,

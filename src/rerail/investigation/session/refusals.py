@@ -6,11 +6,12 @@ nothing either: alone it is left out at once, among others each of them is tried
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rerail.catalogue import load_catalogue
-from rerail.changes import Change, why_not
+from rerail.changes import Change
+from rerail.investigation.environments.building import Environments
 from rerail.investigation.planner.observation import Plan
 from rerail.investigation.session.notebook import Notebook
 from rerail.investigation.session.trial import Trial
@@ -23,8 +24,11 @@ _SUSPECT = "whether the program takes this change"
 
 
 class Refusals:
-    def __init__(self, notebook: Notebook, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, notebook: Notebook, say: Callable[[str], None], environments: Environments
+    ) -> None:
         self.notebook = notebook
+        self._environments = environments
         self.suspects: list[str] = []  # may be what the program refuses: each is tried alone
         self._say = say
 
@@ -32,13 +36,13 @@ class Refusals:
         self.notebook.dropped[change] = why
         self._say(f"left out: {change}: {why}")
 
-    def those_that_apply(self, changes: Sequence[Change], environ: Mapping[str, str]) -> list[str]:
+    def those_that_apply(self, changes: Sequence[Change]) -> list[str]:
         """By what is known of the command so far; the others are left out and named."""
         applying = []
         for change in changes:
             if change.text in self.notebook.dropped:
                 continue
-            reason = why_not(change, self.notebook.profile, self.notebook.command, environ)
+            reason = self._environments.why_not(change, self.notebook.profile)
             if reason is None:
                 applying.append(change.text)
             else:

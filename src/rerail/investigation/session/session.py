@@ -14,8 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rerail.changes import apply_changes, default_changes, parse_change, parse_changes
+from rerail.changes import default_changes, parse_change, parse_changes
 from rerail.errors import RerailError, UsageError
+from rerail.investigation.environments.building import Environments
+from rerail.investigation.environments.uv import EnvironmentNotBuilt
 from rerail.investigation.planner.inquiry import Investigation
 from rerail.investigation.planner.observation import Plan
 from rerail.investigation.planner.planner_setup import (
@@ -85,6 +87,11 @@ class InvestigationSession:
             find_program(self.command[0], self.environ)
         except CommandNotStarted as error:
             raise UsageError(error.message, "Check the command after --.") from None
+        if options.scheduler != "local" and any(c.needs_environment for c in self.asked):
+            raise UsageError(
+                "versions can be tried on this machine only",
+                "Their environments are built here: leave --scheduler out.",
+            )
         if options.reproducer is not None:
             refuse_if_taken(options.reproducer)
         self.notebook = Notebook.open(
@@ -97,7 +104,19 @@ class InvestigationSession:
         self.judge = Judge(self.notebook)
         self.investigation: Investigation | None = None
         self.under_way: list[UnderWay] = []
-        self._refusals = Refusals(self.notebook, watcher.said)
+        self.environments = Environments(
+            self.command,
+            self.cwd,
+            self.environ,
+            store.home,
+            self.notebook.key,
+            watcher.said,
+            lambda: self.seconds_left,
+            keeps=options.keeps_environments,
+            most=max(4, options.jobs + 2),
+        )
+        self.environments.peers = {c.package: c.value for c in self.asked if c.kind == "package"}
+        self._refusals = Refusals(self.notebook, watcher.said, self.environments)
         self._raising = Raising(
             self.notebook, options.raises_hazard, options.budget_seconds, watcher.said
         )
@@ -120,7 +139,13 @@ class InvestigationSession:
         return document
 
     def _inquire(self) -> dict[str, Any]:
-        self._refuse_what_cannot_apply()
+        try:
+            self._refuse_what_cannot_apply()
+            return self._inquire_into_what_applies()
+        finally:
+            self.environments.close()
+
+    def _inquire_into_what_applies(self) -> dict[str, Any]:
         if self.notebook.trials:
             count = len(self.notebook.trials)
             self.watcher.said(f"goes on after {count} trial{'s' * (count > 1)} on record")
@@ -220,7 +245,16 @@ class InvestigationSession:
         changes = [parse_change(text) for text in plan.changes]
         raised = [parse_change(text) for text in self._raising.for_trials]
         both = [*raised, *changes]
-        changed = apply_changes(self.command, self.environ, both, self.notebook.profile)
+        try:
+            prepared = self.environments.prepare(both, self.notebook.profile)
+        except EnvironmentNotBuilt as error:
+            self._refusals.leave_out(changes[-1].text, str(error))
+            self._set_planner_up()
+            return
+        changed = prepared.changed
+        self.notebook.environments.update(
+            {" and ".join(texts): told for texts, told in self.environments.told.items()}
+        )
         texts = tuple(change.text for change in both)
         task = Task(
             command=changed.command,
@@ -238,7 +272,8 @@ class InvestigationSession:
         )
         self.watcher.started(number, replace(plan, changes=texts))
         running, now = scheduler.start(task), time.monotonic()
-        each = UnderWay(number, plan, changes, changed.variables, running, now, raised=raised)
+        each = UnderWay(number, plan, changes, changed.variables, running, now)
+        each.raised, each.prepared = raised, prepared
         self.under_way.append(each)
 
     def _look_at(self, each: UnderWay) -> None:
@@ -280,6 +315,7 @@ class InvestigationSession:
     def _finish(self, each: UnderWay) -> None:
         self.under_way.remove(each)
         trial = self.judge.judge(each)
+        self.environments.leave(each.prepared)
         self.notebook.trials.append(trial)
         self.notebook.seconds = self._seconds()
         if self.notebook.failure is not None:
@@ -305,7 +341,7 @@ class InvestigationSession:
     def _refuse_what_cannot_apply(self) -> None:
         """What the command alone shows; the rest is known once a run is on record."""
         plain = [change for change in self.asked if change.kind != "own"]
-        applying = self._refusals.those_that_apply(plain, self.environ)
+        applying = self._refusals.those_that_apply(plain)
         if self.asked and not applying and len(plain) == len(self.asked):
             text, reason = next(iter(self.notebook.dropped.items()))
             raise UsageError(f"{text!r} does not apply: {reason}")
@@ -321,7 +357,7 @@ class InvestigationSession:
                 self.command,
                 self.environ,
             )
-            notebook.changes = self._refusals.those_that_apply(changes, self.environ)
+            notebook.changes = self._refusals.those_that_apply(changes)
         self._raising.consider(self.environ)
         notebook.save()
         self._set_planner_up()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from rerail.changes import Change
+from rerail.investigation.environments.building import Prepared
 from rerail.investigation.planner.observation import Plan
 from rerail.investigation.session.trial import Trial
 from rerail.scheduling import RunningTask
@@ -28,6 +29,7 @@ class IsolateOptions:
     raises_hazard: bool | None = None  # make the failure come sooner; None: if it is slow
     seed: int | None = None  # draws the order of changes that are alike; None: as given
     reproducer: Path | None = None  # the folder that gets the smallest command that fails
+    keeps_environments: bool = False  # those that were built for versions
 
 
 class InvestigationWatcher(Protocol):
@@ -69,3 +71,4 @@ class UnderWay:
     stopped_ns: int | None = None
     exposure: float = 0.0
     raised: list[Change] = field(default_factory=list)
+    prepared: Prepared | None = None  # the environment that it runs in

@@ -12,11 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from rerail.changes import Change, Profile, apply_changes
+from rerail.changes import Change, Profile
 from rerail.errors import RerailError
 from rerail.investigation import (
     Diagnostician,
     Distance,
+    Environments,
     Failure,
     Trial,
     TrialOutcome,
@@ -75,6 +76,7 @@ class Laboratory:
     scheduler: Scheduler
     diagnostician: Diagnostician
     deadline: float  # on the monotonic clock
+    environments: Environments
     stall_seconds: float | None = None
 
     def try_once(
@@ -84,7 +86,8 @@ class Laboratory:
         wanted: Wanted,
         is_enough: Callable[[Distance], bool],
     ) -> Tried:
-        changed = apply_changes(self.command, self.environ, changes, wanted.profile)
+        prepared = self.environments.prepare(changes, wanted.profile)
+        changed = prepared.changed
         texts = [change.text for change in changes]
         task = Task(
             command=changed.command,
@@ -111,7 +114,13 @@ class Laboratory:
             why = running.problem() or "it left no record"
             lost = Trial(tuple(texts), "lost", Distance(0, 0, 0.0), summary=why, counts=False)
             return Tried(lost, None, stopped=stopped)
-        return self.judge(RunFolder(path), changes, wanted, trace, stopped_ns, stopped)
+        tried = self.judge(RunFolder(path), changes, wanted, trace, stopped_ns, stopped)
+        self.environments.leave(prepared)
+        missed = prepared.without_effect(changes)
+        if missed:
+            trial = replace(tried.trial, not_applied=(*tried.trial.not_applied, *missed))
+            return replace(tried, trial=trial)
+        return tried
 
     def _watch(
         self,

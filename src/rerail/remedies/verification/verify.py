@@ -15,9 +15,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from rerail.changes import Profile, exclusive_groups, parse_changes, why_not
+from rerail.changes import Profile, exclusive_groups, parse_changes
 from rerail.errors import RerailError, UsageError
-from rerail.investigation import Diagnostician, Distance, changes_in_words
+from rerail.investigation import (
+    Diagnostician,
+    Distance,
+    EnvironmentNotBuilt,
+    Environments,
+    changes_in_words,
+)
 from rerail.recorder import CommandNotStarted, find_program
 from rerail.remedies.verification.answer import answer_of, exposure_in_words, keep_with_run, percent
 from rerail.remedies.verification.baseline import (
@@ -49,6 +55,7 @@ class VerifyOptions:
     budget_seconds: float = 3600.0
     stall_seconds: float | None = None
     is_fresh: bool = False  # runs of an earlier verification do not count
+    keeps_environments: bool = False  # those that were built for versions
 
 
 class VerificationWatcher(Protocol):
@@ -105,18 +112,29 @@ class VerificationSession:
             find_program(self.command[0], environ)
         except CommandNotStarted as error:
             raise UsageError(error.message, "Check the command after --.") from None
+        cwd = str(Path.cwd())
+        texts = [change.text for change in self.changes]
+        self._key = verification_key(self.command, cwd, texts)
         self._lab = Laboratory(
             command=self.command,
-            cwd=str(Path.cwd()),
+            cwd=cwd,
             environ=environ,
             store=store,
             scheduler=open_scheduler(),
             diagnostician=Diagnostician(),
             deadline=self._started + options.budget_seconds,
             stall_seconds=options.stall_seconds,
+            environments=Environments(
+                self.command,
+                cwd,
+                environ,
+                store.home,
+                self._key,
+                watcher.said,
+                lambda: self._started + options.budget_seconds - time.monotonic(),
+                keeps=options.keeps_environments,
+            ),
         )
-        texts = [change.text for change in self.changes]
-        self._key = verification_key(self.command, self._lab.cwd, texts)
 
     def run(self) -> dict[str, Any]:
         self.baseline = read_baseline(
@@ -132,8 +150,8 @@ class VerificationSession:
                 "no run of this command that failed is on record: nothing to compare with",
                 "A fix is measured against the failure. Record it first: rerail run -- CMD",
             )
-        self._refuse_what_cannot_apply()
         try:
+            self._refuse_what_cannot_apply()
             self._see_the_failure()
             self._repeat_the_failure()
             self._count_earlier_runs()
@@ -142,8 +160,11 @@ class VerificationSession:
             self.ended_because = str(ended)
         except KeyboardInterrupt:
             self.ended_because = "interrupted"
+        except EnvironmentNotBuilt as error:
+            self.ended_because = str(error)
         finally:
             self._lab.scheduler.close()
+            self._lab.environments.close()
         document = answer_of(self, time.monotonic() - self._started)
         keep_with_run(document, self.store)
         return document
@@ -184,7 +205,7 @@ class VerificationSession:
             if change.kind == "own" and self.baseline is None:
                 continue
             profile = self.baseline.profile if self.baseline else Profile()
-            reason = why_not(change, profile, self.command, self._lab.environ)
+            reason = self._lab.environments.why_not(change, profile)
             if reason is not None:
                 raise UsageError(f"{change.text!r} does not apply: {reason}")
 
