@@ -85,9 +85,7 @@ def contents(folder: Path) -> dict[str, tuple[int, str]]:
     }
 
 
-def environments(
-    tmp_path: Path, command: list[str], said: list[str] | None = None
-) -> Environments:
+def environments(tmp_path: Path, command: list[str], said: list[str] | None = None) -> Environments:
     say = (said if said is not None else []).append
     environ = dict(os.environ)
     home = tmp_path / "home"
@@ -152,7 +150,9 @@ def test_a_package_can_be_taken_away(tmp_path: Path, house: Path, ask: Ask) -> N
     make_wheel(house, "lower", "2.0", FAULTY)
     python = own_environment(tmp_path, house, "lower")
     file = tmp_path / "train.py"
-    file.write_text("try:\n    import lower\nexcept ImportError:\n    pass\nelse:\n    lower.use()\n")
+    file.write_text(
+        "try:\n    import lower\nexcept ImportError:\n    pass\nelse:\n    lower.use()\n"
+    )
     _, document = ask("isolate", "--try", "without:lower", "--", str(python), str(file))
     assert document["status"] == "confirmed" and document["changes"] == ["without:lower"]
 

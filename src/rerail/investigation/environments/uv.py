@@ -135,6 +135,7 @@ def _reason(told: str) -> str:
     if at < 0:
         at = told.find("×")  # how earlier ones mark it
     text = " ".join(told[max(at, 0) :].split()).removeprefix("error: ").strip("×╰─▶ ")
+    text = text.partition(" hint: ")[0].replace(" cause: ", ": ")
     return text[:_MOST_REASON].rstrip(".") or "uv failed without a word"
 
 
@@ -158,7 +159,11 @@ def index_variables(environ: Mapping[str, str], prefix: Path) -> dict[str, str]:
         value = environ.get(f"PIP_{setting.replace('-', '_').upper()}", given.get(setting, ""))
         if value.split() and variable not in environ:
             found[variable] = separator.join(value.split())
-    return found
+    if found:
+        # As pip does it: the best version of all its indexes. uv alone takes the first index that
+        # knows the package.
+        found.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")
+    return {name: value for name, value in found.items() if name not in environ}
 
 
 def _pip_files(environ: Mapping[str, str], prefix: Path) -> list[Path]:
