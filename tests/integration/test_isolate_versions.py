@@ -22,7 +22,7 @@ from rerail.investigation.environments import building
 from rerail.investigation.environments.uv import find_uv
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "programs"))
-from wheelhouse import FAULTY, GOOD, make_environment, make_wheel  # noqa: E402
+from wheelhouse import FAULTY, GOOD, make_environment, make_wheel
 
 UV = find_uv()
 pytestmark = pytest.mark.skipif(UV is None, reason="uv is not installed")
@@ -251,6 +251,26 @@ def test_data_of_a_package_is_copied_and_its_code_is_shared(tmp_path: Path, hous
     assert not (tmp_path / "home" / "environments").exists()
 
 
+@pytest.mark.parametrize("mode", ["copy", "hardlink", "symlink"])
+def test_a_file_that_two_packages_bring_is_not_overwritten_in_the_original(
+    tmp_path: Path, house: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """uv installs over it while it is a link to the user's own."""
+    make_wheel(house, "lower", "1.0", more={"shared.py": "# of lower 1.0\n"})
+    make_wheel(house, "lower", "2.0")
+    make_wheel(house, "other", "1.0", more={"shared.py": "# of other\n"})
+    python = own_environment(tmp_path, house, "lower==2.0", "other")
+    before = contents(tmp_path / "own")
+    monkeypatch.setenv("UV_LINK_MODE", mode)
+    make = environments(tmp_path, [str(python), "t.py"])
+    prepared = make.prepare([parse_change("lower==1.0")], Profile())
+    assert prepared.environment is not None
+    (copy,) = prepared.environment.folder.glob("lib/python3*/site-packages/shared.py")
+    assert copy.read_text() == "# of lower 1.0\n"
+    make.close()
+    assert contents(tmp_path / "own") == before
+
+
 def test_few_environments_are_kept_and_a_full_disk_is_refused(
     tmp_path: Path, house: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,7 +281,7 @@ def test_few_environments_are_kept_and_a_full_disk_is_refused(
     make = environments(tmp_path, [str(python), "t.py"], said)
     for number in range(3):
         make.leave(make.prepare([parse_change(f"lower=={number}.0")], Profile()))
-    built = [path for path in (tmp_path / "home" / "environments" / "t").iterdir()]
+    built = (tmp_path / "home" / "environments" / "t").iterdir()
     assert len([path for path in built if path.name != "resolver"]) == 2
     assert any("an environment takes" in text for text in said)
     usage = shutil.disk_usage(tmp_path)

@@ -23,12 +23,14 @@ def make_wheel(
     code: str = GOOD,
     requires: Sequence[str] = (),
     script: str = "",
+    more: dict[str, str] | None = None,
 ) -> Path:
-    """`script`: a console script that runs the program which it is given."""
+    """`script`: a console script that runs the program which it is given. `more`: other files."""
     info = f"{name}-{version}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
     metadata += "".join(f"Requires-Dist: {each}\n" for each in requires)
     files = {
+        **(more or {}),
         f"{name}/__init__.py": f"__version__ = {version!r}\n{code}",
         f"{info}/METADATA": metadata,
         f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",

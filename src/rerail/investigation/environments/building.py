@@ -228,21 +228,18 @@ class Environments:
         python = resolution.python or own.interpreter.real_path
         uv.make_environment(folder, python, self._seconds_left())
         target = site_packages_of(folder)
-        if resolution.python is None:
-            copy_packages(own.folders, target)
-            copy_scripts(own, folder)
-            if resolution.without:
-                uv.uninstall(folder, resolution.without, self._seconds_left())
-        else:
+        is_other_python = resolution.python is not None
+        wanted = resolution.requirements if is_other_python else resolution.exact
+        whole = is_other_python and resolution.with_dependencies
+        if wanted:
+            uv.install(folder, wanted, self._seconds_left(), with_dependencies=whole)
+        # From here on files are links to the user's own, and uv is not let near them.
+        if is_other_python:
             for name in own.editable:
                 copy_package(own, name, target)
-        if resolution.requirements:
-            uv.install(
-                folder,
-                resolution.requirements,
-                self._seconds_left(),
-                with_dependencies=resolution.with_dependencies,
-            )
+        else:
+            copy_packages(own, target, resolution.versions)
+            copy_scripts(own, folder, resolution.versions)
         watch_use(folder, target)
 
     def _refuse_without_disk(self, own: OwnEnvironment, resolution: Resolution) -> None:
@@ -256,7 +253,9 @@ class Environments:
             )
         size = self._size
         if resolution.python is None:
-            needed = size.copied_bytes + 2 * sum(map(own.bytes_of, resolution.versions))
+            needed = size.copied_bytes + 2 * sum(
+                sum(own.files_of(name).values()) for name in resolution.versions
+            )
         else:
             needed = 2 * (size.shared_bytes + size.copied_bytes)
         free = shutil.disk_usage(self._folder).free

@@ -1,10 +1,11 @@
 """A copy of the installed packages that shares what is never written in place.
 
 In: folders with packages. Out: the same files in another folder. Promises: code (Python, compiled
-Python, native libraries, programs) is hard-linked where the file system allows it: Python, pip and
-uv replace such files and never write into them, so nothing done to the copy reaches the original.
-All else, which a program might write to, is copied. Times are kept, so that compiled Python files
-stay valid.
+Python, native libraries, programs) is hard-linked where the file system allows it: Python and
+pip replace such files and never write into them, so nothing done to the copy reaches the original.
+(uv does write into a file that is there, in some versions and settings, so it is used before the
+copy is made and not after.) All else, which a program might write to, is copied. Times are kept, so
+that compiled Python files stay valid.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import contextlib
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,17 +58,20 @@ def _walk(folder: str | Path) -> Iterator[os.DirEntry[str]]:
                 yield entry
 
 
-def copy_packages(folders: Sequence[Path], target: Path) -> None:
-    """Everything of the first folder; of the others what the ones before do not have."""
-    for folder in folders:
+def copy_packages(own: OwnEnvironment, target: Path, without: Collection[str]) -> None:
+    """All packages but these, into a folder that has the new versions of them already.
+
+    Nothing that is there is replaced: the first folder wins over those behind it.
+    """
+    skipped = {path for name in without for path in own.files_of(name)}
+    gone = set(without)
+    for folder in own.folders:
         there = {_package_of(name) for name in os.listdir(target)} - {None}  # noqa: PTH208
         with os.scandir(folder) as entries:
             for entry in entries:
                 name = _package_of(entry.name)
-                place = target / entry.name
-                if (name is not None and name in there) or os.path.lexists(place):
-                    continue
-                _copy(entry, place)
+                if name is None or (name not in there and name not in gone):
+                    _copy(entry, str(target / entry.name), skipped)
 
 
 def copy_metadata(folders: Sequence[Path], target: Path) -> None:
@@ -79,7 +83,7 @@ def copy_metadata(folders: Sequence[Path], target: Path) -> None:
             name = _package_of(entry.name)
             if name is not None and name not in before:
                 there.add(name)
-                _copy(entry, target / entry.name)
+                _copy(entry, str(target / entry.name), ())
 
 
 def copy_package(own: OwnEnvironment, name: str, target: Path) -> None:
@@ -102,16 +106,20 @@ def _package_of(name: str) -> str | None:
     return normalised(stem.partition("-")[0]) if dot + suffix in _METADATA else None
 
 
-def _copy(entry: os.DirEntry[str], place: Path | str) -> None:
-    if entry.is_symlink():
-        os.symlink(os.readlink(entry.path), place)  # noqa: PTH115, PTH211 - thousands of them
-    elif entry.is_dir():
-        os.mkdir(place)  # noqa: PTH102
+def _copy(entry: os.DirEntry[str], place: str, skipped: Collection[str]) -> None:
+    if entry.path in skipped:
+        return
+    if entry.is_dir(follow_symlinks=False):
+        # A folder without a file in it would be imported as a package.
         with os.scandir(entry.path) as entries:
             for inner in entries:
-                _copy(inner, f"{place}/{inner.name}")
-    elif entry.is_file():
-        _copy_file(entry, str(place))
+                _copy(inner, f"{place}/{inner.name}", skipped)
+    elif not os.path.lexists(place):
+        os.makedirs(os.path.dirname(place), exist_ok=True)  # noqa: PTH103, PTH120 - thousands
+        if entry.is_symlink():
+            os.symlink(os.readlink(entry.path), place)  # noqa: PTH115, PTH211
+        elif entry.is_file():
+            _copy_file(entry, place)
 
 
 def _copy_file(entry: os.DirEntry[str], place: str) -> None:
@@ -129,12 +137,15 @@ def _is_code(name: str, mode: int) -> bool:
     return bool(mode & stat.S_IXUSR) or _CODE.search(name) is not None
 
 
-def copy_scripts(own: OwnEnvironment, target: Path) -> None:
+def copy_scripts(own: OwnEnvironment, target: Path, without: Collection[str]) -> None:
     """Console scripts such as torchrun, which name their interpreter in the first line."""
+    skipped = {path for name in without for path in own.files_of(name)}
     own_pythons = {own.interpreter.path, own.interpreter.real_path}
     for file in sorted((own.prefix / "bin").iterdir()):
         place = target / "bin" / file.name
         if is_python(file.name) or os.path.lexists(place) or not file.is_file():
+            continue
+        if str(file) in skipped:
             continue
         first = shebang(file)
         if first is None or file.stat().st_size > _MOST_SCRIPT_BYTES or not is_python(first[0]):

@@ -6,6 +6,7 @@ in it is run or written.
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import os
@@ -67,16 +68,28 @@ class OwnEnvironment:
         text = json.dumps([*told, sorted(self.frozen().items()), sorted(self.editable)])
         return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
-    def bytes_of(self, name: str) -> int:
-        """By the package's own list of files; 0 where it has none."""
-        total = 0
+    def files_of(self, name: str) -> dict[str, int]:
+        """Paths of a package with their sizes, by its own list, and caches of its modules.
+
+        Of a package without a list: what its modules are named after.
+        """
+        found: dict[str, int] = {}
         package = self.packages.get(name)
-        for info in Path(package.folder).glob("*.dist-info") if package else ():
-            if normalised(info.name.partition("-")[0]) == name and (info / "RECORD").is_file():
-                for line in (info / "RECORD").read_text(errors="replace").splitlines():
-                    size = line.rpartition(",")[2]
-                    total += int(size) if size.isdecimal() else 0
-        return total
+        folder = package.folder if package else ""
+        for info in Path(folder).glob("*.dist-info") if package else ():
+            if normalised(info.name.partition("-")[0]) != name or not (info / "RECORD").is_file():
+                continue
+            text = (info / "RECORD").read_text(errors="replace")
+            for row in filter(None, csv.reader(text.splitlines())):
+                path, size = row[0], row[-1]
+                whole = os.path.normpath(os.path.join(folder, path))  # noqa: PTH118 - thousands
+                found[whole] = int(size) if size.isdecimal() else 0
+                if path.endswith(".py") and "/" in path:
+                    found.setdefault(f"{os.path.dirname(whole)}/__pycache__", 0)  # noqa: PTH120
+        if package and not found:
+            names = [f"{folder}/{module}" for module in package.modules]
+            found = dict.fromkeys([*names, *(f"{each}.py" for each in names)], 0)
+        return found
 
     def package_for(self, name: str) -> Distribution | None:
         """The package of this name, or the one that brings the module of this name."""

@@ -37,6 +37,20 @@ class Resolution:
     asked: tuple[str, ...] = ()  # names that the changes themselves are about
 
     @property
+    def exact(self) -> list[str]:
+        """Requirements for the packages that get another version, and no others."""
+        sources = {
+            normalised(each.partition(" @ ")[0].partition("[")[0]): each
+            for each in self.requirements
+            if " @ " in each
+        }
+        return [
+            sources.get(name) or f"{name}=={after}"
+            for name, (_, after) in self.versions.items()
+            if after
+        ]
+
+    @property
     def besides(self) -> list[str]:
         """What gets another version without being named by a change."""
         return [

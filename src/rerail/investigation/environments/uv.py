@@ -85,10 +85,6 @@ class Uv:
         words += ["--dry-run"] * is_dry + ["--no-deps"] * (not with_dependencies)
         return _moves(self._run([*words, "--", *requirements], seconds))
 
-    def uninstall(self, folder: Path, names: Sequence[str], seconds: float) -> None:
-        python = str(folder / "bin" / "python")
-        self._run(("pip", "uninstall", "--python", python, "--", *names), seconds)
-
     def find_python(self, version: str) -> str | None:
         """One that is installed; pyenv's are looked up by hand, since its shims refuse to run."""
         root = Path(self._environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
