@@ -129,6 +129,23 @@ def test_what_the_resolver_has_to_change_besides_is_named(
     assert status == 0 and proof["status"] == "proven", proof["summary"]
 
 
+def test_a_package_that_has_to_move_moves_to_the_version_that_another_change_names(
+    tmp_path: Path, house: Path
+) -> None:
+    for version in ("1.0", "1.5", "2.0"):
+        make_wheel(house, "lower", version)
+    make_wheel(house, "upper", "1.0", requires=["lower<2"])
+    make_wheel(house, "upper", "2.0", requires=["lower>=2"])
+    python = own_environment(tmp_path, house, "lower==2.0", "upper==2.0")
+    for peers, version in (({}, "1.5"), ({"lower": "lower==1.0"}, "1.0")):
+        make = environments(tmp_path, [str(python), "t.py"])
+        make.peers = peers
+        prepared = make.prepare([parse_change("upper==1.0")], Profile())
+        assert prepared.environment is not None
+        assert prepared.environment.resolution.besides == [f"lower 2.0 -> {version}"]
+        make.close()
+
+
 def test_a_change_that_cannot_be_built_is_left_out_with_the_resolvers_reason(
     tmp_path: Path, house: Path, ask: Ask
 ) -> None:

@@ -35,7 +35,7 @@ from rerail.investigation.environments.resolving import (
 )
 from rerail.investigation.environments.uv import HOW_TO_GET_UV, EnvironmentNotBuilt, Uv, find_uv
 from rerail.store import layout
-from rerail.wording import bytes_in_words, listed, seconds_in_words
+from rerail.wording import bytes_in_words, counted, listed, seconds_in_words
 
 FOLDER = "environments"
 _COMPLETE = "rerail-complete.json"  # written last: what has none was left half-built
@@ -153,6 +153,8 @@ class Environments:
                 self._say(f"kept: {listed([str(each.folder) for each in self._built.values()])}")
             shutil.rmtree(self._folder / "resolver", ignore_errors=True)
             return
+        if self._built:
+            self._say(f"removes {counted(len(self._built), 'environment')}")
         shutil.rmtree(self._folder, ignore_errors=True)
         if self._folder.parent.is_dir() and not any(self._folder.parent.iterdir()):
             self._folder.parent.rmdir()
