@@ -50,6 +50,10 @@ def apply_changes(
         elif change.kind == "environment":
             words, found = _with_variable(words, environ, change)
             variables.update(found)
+        elif change.needs_environment:
+            raise DoesNotApply(
+                "it needs an environment of its own, which only isolate and verify build"
+            )
         else:
             _apply_own(change, environ, profile, variables, for_agent)
     if for_agent:

@@ -1,7 +1,7 @@
 """One thing that could be different about a command, as a person writes it.
 
-In: text such as '--accum 4', 'lr=0.1', 'OMP_NUM_THREADS=1' or 'dataloader-workers=0'. Out: a
-`Change`. Two changes with the same `knob` are two values of one thing and cannot be applied
+In: text such as '--accum 4', 'lr=0.1', 'OMP_NUM_THREADS=1', 'dataloader-workers=0' or 'numpy<2'.
+Out: a `Change`. Two changes with the same `knob` are two values of one thing and cannot be applied
 together.
 """
 
@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rerail.changes.known import OWN_CHANGES, OwnChange
+from rerail.changes.versions import package_of, read_version_change
 from rerail.errors import UsageError
 from rerail.platform.patterns import linear
 
-ChangeKind = Literal["option", "setting", "environment", "own"]
+ChangeKind = Literal["option", "setting", "environment", "own", "package", "python"]
 
 _ENVIRONMENT = linear(r"([A-Z_][A-Z0-9_]*)=(.*)", re.DOTALL)
 _SETTING = linear(r"([+~]{0,2}[A-Za-z_][\w./@-]*)=(.*)", re.DOTALL)
@@ -42,6 +43,16 @@ class Change:
     def own(self) -> OwnChange:
         return OWN_CHANGES[self.knob]
 
+    @property
+    def needs_environment(self) -> bool:
+        """Whether a trial with it runs in an environment of its own."""
+        return self.kind in ("package", "python")
+
+    @property
+    def package(self) -> str:
+        """The normalised name, of a change of kind "package"."""
+        return package_of(self.knob)
+
 
 def parse_change(text: str) -> Change:
     stripped = " ".join(text.split()) if "'" not in text and '"' not in text else text.strip()
@@ -56,14 +67,16 @@ def parse_change(text: str) -> Change:
         return _option(stripped)
     if found := _ENVIRONMENT.fullmatch(stripped):
         return Change(stripped, "environment", found[1], (found[2],))
+    if version := read_version_change(stripped):
+        return Change(stripped, version.kind, version.knob, (version.value,))
     if found := _SETTING.fullmatch(stripped):
         return Change(stripped, "setting", found[1].lstrip("+~"), (found[2],))
     raise UsageError(f"{text!r} is not a change that rerail knows{_closest(name)}", _HOW)
 
 
 _HOW = (
-    "Write an argument ('--accum 4'), a variable (OMP_NUM_THREADS=1), or one of rerail's\n"
-    "own, which `rerail isolate --list -- CMD` names."
+    "Write an argument ('--accum 4'), a variable (OMP_NUM_THREADS=1), a version ('numpy<2'), or\n"
+    "one of rerail's own, which `rerail isolate --list -- CMD` names."
 )
 
 

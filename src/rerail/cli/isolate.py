@@ -19,6 +19,7 @@ from rerail.cli._experiments import (
     end_gently_when_terminated,
     fresh_option,
     has_screen,
+    keep_option,
 )
 from rerail.cli._options import (
     home_option,
@@ -41,9 +42,17 @@ from rerail.errors import UsageError
     "tries",
     multiple=True,
     metavar="CHANGE",
-    help="One thing to change: '--accum 4', OMP_NUM_THREADS=1, dataloader-workers=0."
+    help="One thing to change: '--accum 4', OMP_NUM_THREADS=1, dataloader-workers=0, 'numpy<2'."
     " Repeat it [default: what the diagnosis suggests].",
 )
+@click.option(
+    "--upgrades",
+    nargs=2,
+    type=click.Path(path_type=Path),
+    metavar="OLD NEW",
+    help="Two lists of pip freeze: try every package that differs in its old version.",
+)
+@keep_option
 @confidence_option(0.99, "confirmed")
 @budget_option("30m")
 @click.option("--max-trials", type=click.IntRange(min=1), metavar="N", help="Stop after so many.")
@@ -90,6 +99,8 @@ from rerail.errors import UsageError
 def command(
     home: Path | None,
     tries: tuple[str, ...],
+    upgrades: tuple[Path, Path] | None,
+    keeps_environments: bool,
     confidence: float,
     budget: float,
     max_trials: int | None,
@@ -119,8 +130,13 @@ def command(
         )
     if lists:
         return _list(command, home, as_json=as_json)
-    from rerail.investigation import IsolateOptions
+    from rerail.investigation import IsolateOptions, read_upgrades
 
+    if upgrades is not None:
+        found = read_upgrades(*upgrades)
+        for note in found.notes:
+            click.echo(f"rerail: {note}", err=True)
+        tries = (*tries, *found.changes)
     options = IsolateOptions(
         confidence=confidence,
         budget_seconds=budget,
@@ -135,6 +151,7 @@ def command(
         reproducer=reproducer,
         checkpoint=checkpoint,
         resume_args=resume_args,
+        keeps_environments=keeps_environments,
     )
     document = _investigate(command, tries, home, options)
     from rerail.investigation import summary_lines

@@ -69,10 +69,10 @@ def find_interpreter(
             before = ["python"] if is_script and name in PROJECT_TOOLS else []  # `uv run train.py`
             arguments, how = [*before, *arguments[inner:]], f"behind {name}"
         else:
-            shebang = _shebang(program) if program is not None else None
-            if not shebang:
+            first = shebang(program) if program is not None else None
+            if not first:
                 return None
-            arguments, how = [*shebang, str(program), *arguments[1:]], f"first line of {program}"
+            arguments, how = [*first, str(program), *arguments[1:]], f"first line of {program}"
     return None
 
 
@@ -165,7 +165,8 @@ def _resolve(program: str, cwd: Path, environ: Mapping[str, str]) -> Path | None
     return None
 
 
-def _shebang(program: Path) -> list[str] | None:
+def shebang(program: Path) -> list[str] | None:
+    """The interpreter that a script's first line names, with its arguments."""
     try:
         with program.open("rb") as file:
             first = file.readline(512)

@@ -101,6 +101,9 @@ def _what_came_of(trial: Trial) -> str:
 def summary_lines(document: dict[str, Any]) -> list[str]:
     """The answer in sentences."""
     lines = [_headline(document)]
+    for built in document.get("environments", ()):
+        if built["besides"] and built["changes"] == document["changes"]:
+            lines.append(f"It had to change besides: {', '.join(built['besides'])}.")
     if document["alternatives"]:
         others = "; ".join(" and ".join(each) for each in document["alternatives"])
         lines.append(f"So does: {others}")
