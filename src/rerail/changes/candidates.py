@@ -75,11 +75,16 @@ def priors(
 
 
 def why_not(
-    change: Change, profile: Profile, command: Sequence[str], environ: Mapping[str, str]
+    change: Change,
+    profile: Profile,
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    has_trees: bool = False,
 ) -> str | None:
     """The sentence on why it does not apply, or None."""
     try:
-        apply_changes(command, environ, [change], profile)
+        apply_changes(command, environ, [change], profile, has_trees=has_trees)
     except DoesNotApply as error:
         return str(error)
     return None

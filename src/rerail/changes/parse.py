@@ -1,7 +1,7 @@
 """One thing that could be different about a command, as a person writes it.
 
-In: text such as '--accum 4', 'lr=0.1', 'OMP_NUM_THREADS=1' or 'dataloader-workers=0'. Out: a
-`Change`. Two changes with the same `knob` are two values of one thing and cannot be applied
+In: text such as '--accum 4', 'lr=0.1', 'OMP_NUM_THREADS=1', 'dataloader-workers=0' or 'git:HEAD~3'.
+Out: a `Change`. Two changes with the same `knob` are two values of one thing and cannot be applied
 together.
 """
 
@@ -17,7 +17,15 @@ from rerail.changes.known import OWN_CHANGES, OwnChange
 from rerail.errors import UsageError
 from rerail.platform.patterns import linear
 
-ChangeKind = Literal["option", "setting", "environment", "own"]
+ChangeKind = Literal[
+    "option",
+    "setting",
+    "environment",
+    "own",
+    "git",  # the program as it was at a revision
+    "edit",  # the program without one of the user's edits, which `isolate --edits` names
+]
+TREE_KINDS: tuple[ChangeKind, ...] = ("git", "edit")  # run in another tree than the user's
 
 _ENVIRONMENT = linear(r"([A-Z_][A-Z0-9_]*)=(.*)", re.DOTALL)
 _SETTING = linear(r"([+~]{0,2}[A-Za-z_][\w./@-]*)=(.*)", re.DOTALL)
@@ -36,6 +44,11 @@ class Change:
         return self.values[0] if self.values else ""
 
     @property
+    def is_of_tree(self) -> bool:
+        """Whether the program itself is another, so that it runs in another folder."""
+        return self.kind in TREE_KINDS
+
+    @property
     def own(self) -> OwnChange:
         return OWN_CHANGES[self.knob]
 
@@ -44,6 +57,10 @@ def parse_change(text: str) -> Change:
     stripped = " ".join(text.split()) if "'" not in text and '"' not in text else text.strip()
     if not stripped:
         raise UsageError("an empty change", "Write it as: --try '--accum 4'")
+    if stripped.startswith("git:"):
+        return Change(stripped, "git", "git", (_revision(stripped),))
+    if stripped.startswith("edit:"):
+        return Change(stripped, "edit", stripped)
     name, equals, value = stripped.partition("=")
     if name in OWN_CHANGES:
         own = OWN_CHANGES[name]
@@ -59,9 +76,19 @@ def parse_change(text: str) -> Change:
 
 
 _HOW = (
-    "Write an argument ('--accum 4'), a variable (OMP_NUM_THREADS=1), or one of rerail's\n"
-    "own, which `rerail isolate --list -- CMD` names."
+    "Write an argument ('--accum 4'), a variable (OMP_NUM_THREADS=1), a revision (git:HEAD~3),\n"
+    "or one of rerail's own, which `rerail isolate --list -- CMD` names."
 )
+
+
+def _revision(text: str) -> str:
+    revision = text.removeprefix("git:").strip()
+    if not revision or revision.startswith("-") or ".." in revision:
+        raise UsageError(
+            f"{text!r} names no revision",
+            "Write one as git knows it: --try git:HEAD~3, git:main, git:1a2b3c4.",
+        )
+    return revision
 
 
 def _closest(name: str) -> str:

@@ -81,6 +81,18 @@ from rerail.errors import UsageError
     metavar="DIR",
     help="Also write the smallest command that still fails into the new folder DIR.",
 )
+@click.option(
+    "--edits",
+    is_flag=False,
+    flag_value="",
+    metavar="[REV..REV]",
+    help="Take back your own edits, one by one: those that are not committed, or of these commits.",
+)
+@click.option(
+    "--bisect",
+    metavar="GOOD..BAD",
+    help="Find the commit that brought the failure, also one that comes at random.",
+)
 @fresh_option
 @click.option("--list", "lists", is_flag=True, help="Only show which changes apply to CMD.")
 @json_option
@@ -98,6 +110,8 @@ def command(
     scheduler: str,
     seed: int | None,
     reproducer: Path | None,
+    edits: str | None,
+    bisect: str | None,
     fresh: bool,
     lists: bool,
     as_json: bool,
@@ -129,6 +143,8 @@ def command(
         scheduler=scheduler,
         seed=seed,
         reproducer=reproducer,
+        edits=edits,
+        bisect=bisect,
     )
     document = _investigate(command, tries, home, options)
     from rerail.investigation import summary_lines
@@ -172,5 +188,6 @@ def _list(command: tuple[str, ...], home: Path | None, *, as_json: bool) -> int:
     for offer in found:
         told = f"tells {offer.tells}" if offer.applies else f"does not apply: {offer.why_not}"
         printer.print(f"{offer.text}\n    {told}", markup=False)
-    printer.print("Any argument ('--accum 4') or variable (NAME=value) can be tried too.")
+    printer.print("Any argument ('--accum 4') or variable (NAME=value) can be tried too, and the")
+    printer.print("program as it was at a revision (git:HEAD~3). Your own edits: --edits.")
     return 0

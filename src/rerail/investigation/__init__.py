@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rerail.lazy import door
 
 if TYPE_CHECKING:
+    from rerail.investigation.edits.versions import ProgramVersions
     from rerail.investigation.planner.inquiry import Investigation
     from rerail.investigation.planner.observation import Plan, TrialResult
     from rerail.investigation.planner.verdict import Likely, RuledOut, Verdict
@@ -39,6 +40,7 @@ __all__ = [
     "Likely",
     "Lines",
     "Plan",
+    "ProgramVersions",
     "RuledOut",
     "Table",
     "Trial",
@@ -72,6 +74,7 @@ __getattr__ = door(
         "Likely": "planner.verdict",
         "Lines": "session.view",
         "Plan": "planner.observation",
+        "ProgramVersions": "edits.versions",
         "RuledOut": "planner.verdict",
         "Table": "session.view",
         "Trial": "session.trial",

@@ -38,7 +38,8 @@ class Refusals:
         for change in changes:
             if change.text in self.notebook.dropped:
                 continue
-            reason = why_not(change, self.notebook.profile, self.notebook.command, environ)
+            profile, command = self.notebook.profile, self.notebook.command
+            reason = why_not(change, profile, command, environ, has_trees=True)
             if reason is None:
                 applying.append(change.text)
             else:

@@ -16,10 +16,12 @@ from typing import Any
 
 from rerail.changes import apply_changes, default_changes, parse_change, parse_changes
 from rerail.errors import RerailError, UsageError
+from rerail.investigation.edits.versions import ProgramVersions
 from rerail.investigation.planner.inquiry import Investigation
 from rerail.investigation.planner.observation import Plan
 from rerail.investigation.planner.planner_setup import (
     build_planner,
+    build_search,
     least_exposure,
     mean_exposure,
     plan_to_repeat,
@@ -80,7 +82,10 @@ class InvestigationSession:
         self.watcher = watcher
         self.environ = dict(os.environ)
         self.cwd = str(Path.cwd())
-        self.asked = parse_changes(tries)
+        self.program = ProgramVersions.asked_for(
+            tries, options, Path(self.cwd), store.home, watcher.said
+        )
+        self.asked = parse_changes([*tries, *self.program.changes])
         try:
             find_program(self.command[0], self.environ)
         except CommandNotStarted as error:
@@ -91,7 +96,7 @@ class InvestigationSession:
             store.home,
             self.command,
             self.cwd,
-            [change.text for change in self.asked],
+            [*(change.text for change in self.asked), *self.program.marks],
             is_fresh=options.is_fresh,
         )
         self.judge = Judge(self.notebook)
@@ -108,6 +113,12 @@ class InvestigationSession:
         self._why_ended = ""
 
     def run(self) -> dict[str, Any]:
+        try:
+            return self._run()
+        finally:
+            self.program.close()
+
+    def _run(self) -> dict[str, Any]:
         known = self.notebook.answer
         is_final = known is not None and known["status"] in ("confirmed", "none-of-these")
         if known is not None and is_final and known["confidence"] >= self.options.confidence:
@@ -124,7 +135,7 @@ class InvestigationSession:
         if self.notebook.trials:
             count = len(self.notebook.trials)
             self.watcher.said(f"goes on after {count} trial{'s' * (count > 1)} on record")
-        elif self.notebook.failure is None:
+        elif self.notebook.failure is None and self.program.is_as_recorded:
             seen = self.judge.learn_from_earlier_runs(self.store, self.cwd)
             if self.notebook.failure is not None:
                 runs = f"{seen} earlier run{'s' * (seen > 1)}"
@@ -220,13 +231,16 @@ class InvestigationSession:
         changes = [parse_change(text) for text in plan.changes]
         raised = [parse_change(text) for text in self._raising.for_trials]
         both = [*raised, *changes]
-        changed = apply_changes(self.command, self.environ, both, self.notebook.profile)
+        changed = apply_changes(
+            self.command, self.environ, both, self.notebook.profile, has_trees=True
+        )
+        place = self.program.place(changed, self.environ)
         texts = tuple(change.text for change in both)
         task = Task(
-            command=changed.command,
-            cwd=self.cwd,
+            command=place.command,
+            cwd=place.cwd,
             home=str(self.store.home.absolute()),
-            environ={**self.environ, **changed.variables},
+            environ={**self.environ, **place.variables, **changed.variables},
             label=f"isolate {self.notebook.key} trial {number} {os.urandom(3).hex()}",
             stall_seconds=self._stall_seconds(),
             settings={
@@ -239,6 +253,7 @@ class InvestigationSession:
         self.watcher.started(number, replace(plan, changes=texts))
         running, now = scheduler.start(task), time.monotonic()
         each = UnderWay(number, plan, changes, changed.variables, running, now, raised=raised)
+        each.cwd = place.cwd
         self.under_way.append(each)
 
     def _look_at(self, each: UnderWay) -> None:
@@ -280,6 +295,7 @@ class InvestigationSession:
     def _finish(self, each: UnderWay) -> None:
         self.under_way.remove(each)
         trial = self.judge.judge(each)
+        self.program.done_with(each.cwd)
         self.notebook.trials.append(trial)
         self.notebook.seconds = self._seconds()
         if self.notebook.failure is not None:
@@ -329,9 +345,8 @@ class InvestigationSession:
     def _set_planner_up(self) -> None:
         """Anew from the notebook, with the changes that are left."""
         catalogue = self.judge.diagnostician.catalogue
-        planner = build_planner(
-            self.notebook, self.options.confidence, catalogue, self.options.seed
-        )
+        build = build_search if self.options.bisect is not None else build_planner
+        planner = build(self.notebook, self.options.confidence, catalogue, self.options.seed)
         if planner is None:
             self.notebook.save()
             dropped = self.notebook.dropped.items()
@@ -389,6 +404,7 @@ class InvestigationSession:
         document = answer_of(
             self.notebook, self.investigation, self._why_ended, self._raising.answer()
         )
+        document.update(self.program.about_the_answer(document, self.investigation))
         self._keep(document)
         return document
 

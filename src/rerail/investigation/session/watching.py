@@ -28,6 +28,8 @@ class IsolateOptions:
     raises_hazard: bool | None = None  # make the failure come sooner; None: if it is slow
     seed: int | None = None  # draws the order of changes that are alike; None: as given
     reproducer: Path | None = None  # the folder that gets the smallest command that fails
+    edits: str | None = None  # take back the user's edits: "" those not committed, else since REV
+    bisect: str | None = None  # GOOD..BAD: which commit brought it
 
 
 class InvestigationWatcher(Protocol):
@@ -69,3 +71,4 @@ class UnderWay:
     stopped_ns: int | None = None
     exposure: float = 0.0
     raised: list[Change] = field(default_factory=list)
+    cwd: str = ""

@@ -18,6 +18,7 @@ from rerail.investigation import (
     Diagnostician,
     Distance,
     Failure,
+    ProgramVersions,
     Trial,
     TrialOutcome,
     Unit,
@@ -74,6 +75,7 @@ class Laboratory:
     store: Store
     scheduler: Scheduler
     diagnostician: Diagnostician
+    program: ProgramVersions
     deadline: float  # on the monotonic clock
     stall_seconds: float | None = None
 
@@ -84,13 +86,14 @@ class Laboratory:
         wanted: Wanted,
         is_enough: Callable[[Distance], bool],
     ) -> Tried:
-        changed = apply_changes(self.command, self.environ, changes, wanted.profile)
+        changed = apply_changes(self.command, self.environ, changes, wanted.profile, has_trees=True)
+        place = self.program.place(changed, self.environ)
         texts = [change.text for change in changes]
         task = Task(
-            command=changed.command,
-            cwd=self.cwd,
+            command=place.command,
+            cwd=place.cwd,
             home=str(self.store.home.absolute()),
-            environ={**self.environ, **changed.variables},
+            environ={**self.environ, **place.variables, **changed.variables},
             label=f"verify {' '.join(texts)[:40] or 'unchanged'} {os.urandom(3).hex()}",
             stall_seconds=self.stall_seconds,
             settings={**settings, "changes": texts, "changed_environment": changed.variables},

@@ -112,6 +112,7 @@ class VerificationSession:
             store=store,
             scheduler=open_scheduler(),
             diagnostician=Diagnostician(),
+            program=ProgramVersions.asked_for(changes, None, Path.cwd(), store.home, watcher.said),
             deadline=self._started + options.budget_seconds,
             stall_seconds=options.stall_seconds,
         )
@@ -144,6 +145,7 @@ class VerificationSession:
             self.ended_because = "interrupted"
         finally:
             self._lab.scheduler.close()
+            self._lab.program.close()
         document = answer_of(self, time.monotonic() - self._started)
         keep_with_run(document, self.store)
         return document
@@ -184,7 +186,8 @@ class VerificationSession:
             if change.kind == "own" and self.baseline is None:
                 continue
             profile = self.baseline.profile if self.baseline else Profile()
-            reason = why_not(change, profile, self.command, self._lab.environ)
+            environ = self._lab.environ
+            reason = why_not(change, profile, self.command, environ, has_trees=True)
             if reason is not None:
                 raise UsageError(f"{change.text!r} does not apply: {reason}")
 
