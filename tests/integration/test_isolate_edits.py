@@ -21,6 +21,7 @@ import pathlib
 import helping
 
 NAME = "a"
+# how far
 SIZE = 3
 
 
@@ -145,7 +146,7 @@ def test_a_revision_is_a_change_for_isolate_and_verify(repository: Path, ask: As
     tried = ask("--json", "--try", "git:HEAD", "--try", "OTHER=1", *COMMAND)
     assert json.loads(tried.stdout)["changes"] == ["git:HEAD"], tried.stderr
     proven = ask("--json", "--with", "git:HEAD", *COMMAND, tool="verify")
-    assert json.loads(proven.stdout)["status"] == "proven", proven.stderr
+    assert "with git:HEAD: ended well" in proven.stderr  # too short a run to prove anything
     assert state_of(repository) == before
 
 
@@ -158,7 +159,7 @@ def test_what_cannot_be_asked_is_said_in_a_line(repository: Path, ask: Ask, tmp_
     assert "no revision 'nowhere'" in error_of("--try", "git:nowhere")
     assert "no edit to take back" in error_of("--edits")
     assert "a good revision, two dots" in error_of("--bisect", "HEAD")
-    assert "is there" not in error_of("--bisect", "HEAD..HEAD")
+    assert "no commit between" in error_of("--bisect", "HEAD..HEAD")
     assert "names no revision" in error_of("--try", "git:")
     shutil.rmtree(repository / ".git")
     assert "not in the working tree of a git repository" in error_of("--edits")

@@ -64,7 +64,7 @@ class CommitSearch(Investigation):
             back for back in range(1, count + 1) if self._names(back)[0] not in self._untestable
         ]
         # First bad at b or at b + 1 is told by running b + 1.
-        self._group_of = []
+        self._group_of: list[int] = []
         for back in range(count + 1):
             begins = not back or back in self._testable
             self._group_of.append(back if begins else self._group_of[-1])

@@ -171,7 +171,7 @@ class Repository:
         return parse_ranges(text)
 
     def _content(self, revision: str | None, path: str) -> bytes:
-        # With the filters of a checkout (line endings), so that lines are those of the user's files.
+        # With the filters of a checkout (line endings): lines are those of the user's files.
         return self.git("cat-file", "--filters", f"{revision}:{path}")
 
 

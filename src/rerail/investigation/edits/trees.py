@@ -177,7 +177,7 @@ class Trees:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _bring_untracked(self, folder: Path, version: Version) -> None:
-        """Data, environments and modules that git does not hold: by links where the name is free."""
+        """Data and environments that git does not hold: by links where the name is free."""
         linked = []
         submodules = self.repository.submodules(version.commit)
         for path in submodules:

@@ -141,7 +141,7 @@ def _edits(
     if not groups:
         only = " but comments and layout" if idle else ""
         raise UsageError(
-            f"nothing differs from {base.short} {base.subject!r}{only}: there is no edit to take back",
+            f"nothing differs from {base.short} {base.subject!r}{only}: no edit to take back",
             "Name the commits whose edits you doubt: --edits HEAD~3..HEAD",
         )
     by_path = {file.path: file for file in files}
@@ -154,10 +154,10 @@ def _edits(
         lines[text] = [line for hunk in group for line in changed_lines(by_path[hunk.path], hunk)]
     hunks = sum(len(group) for group in groups)
     count = len(groups)
+    left_out = f"; {len(idle)} of comments or layout left out" if idle else ""
     say(
         f"{count} edit{'s' * (count != 1)} to take back, of {hunks} place{'s' * (hunks != 1)} that"
-        f" differ from {base.short}"
-        + (f"; {len(idle)} of comments or layout left out" * bool(idle))
+        f" differ from {base.short}{left_out}"
     )
     version = Version(base.sha, tuple(files), named)
     return ProgramVersions(

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from rerail.changes import Profile, exclusive_groups, parse_changes, why_not
 from rerail.errors import RerailError, UsageError
-from rerail.investigation import Diagnostician, Distance, changes_in_words
+from rerail.investigation import Diagnostician, Distance, ProgramVersions, changes_in_words
 from rerail.recorder import CommandNotStarted, find_program
 from rerail.remedies.verification.answer import answer_of, exposure_in_words, keep_with_run, percent
 from rerail.remedies.verification.baseline import (
