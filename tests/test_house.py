@@ -199,6 +199,8 @@ OPENED_ELSEWHERE = {
     "cli/study.py": "a new study file",
     "evidence/text/inputs.py": "what the user named, and logs in it",
     "evidence/text/scan.py": "a log that the user named, which may be a pipe",
+    "investigation/edits/repository.py": "the user's program",
+    "investigation/edits/trees.py": "the user's program",
     "investigation/reproducer/reduction.py": "the user's program",
     "recorder/kernel/cores.py": "core files of the user's program",
     "recorder/run/descriptors.py": "/dev/null",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -148,6 +149,46 @@ def test_a_revision_is_a_change_for_isolate_and_verify(repository: Path, ask: As
     proven = ask("--json", "--with", "git:HEAD", *COMMAND, tool="verify")
     assert "with git:HEAD: ended well" in proven.stderr  # too short a run to prove anything
     assert state_of(repository) == before
+
+
+def test_a_package_installed_for_development_is_the_one_of_the_trial(
+    repository: Path, ask: Ask, tmp_path: Path
+) -> None:
+    """Its folder stands in a .pth file by its full name, which every version would import."""
+    package = repository / "src" / "package"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("SIZE = 1\n")
+    edit(repository / "train.py", ("import helping", "import helping, package"))
+    git(repository, "add", ".")
+    git(repository, "commit", "--quiet", "-m", "A package")
+    edit(package / "__init__.py", ("= 1", "= 1 // 0"))
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    (site,) = venv.glob("lib/python3*/site-packages")
+    (site / "package.pth").write_text(f"{repository / 'src'}\n")
+    done = ask("--json", "--edits", "--", str(venv / "bin" / "python"), "train.py")
+    assert json.loads(done.stdout)["changes"] == ["edit:src/package/__init__.py:1"], done.stderr
+
+
+def test_an_interrupted_search_leaves_no_worktree(repository: Path, tmp_path: Path) -> None:
+    good = git(repository, "rev-parse", "HEAD").strip()
+    edit(repository / "train.py", ("import helping", "import helping, time"))
+    with (repository / "train.py").open("a") as file:
+        file.write("print('is there', flush=True)\ntime.sleep(600)\n")
+    git(repository, "commit", "--quiet", "-am", "It hangs")
+    before = state_of(repository)
+    home = tmp_path / "home"
+    words = ["-m", "rerail", "isolate", "--home", str(home), "--bisect", f"{good}..", *COMMAND]
+    with subprocess.Popen([sys.executable, *words], cwd=repository, stderr=subprocess.PIPE) as run:
+        assert run.stderr is not None
+        for line in run.stderr:
+            if b"trial 1" in line:
+                break
+        run.send_signal(signal.SIGINT)
+        run.stderr.read()
+        assert run.wait(60) == 130
+    assert state_of(repository) == before
+    assert list((home / "worktrees").iterdir()) == []
 
 
 def test_what_cannot_be_asked_is_said_in_a_line(repository: Path, ask: Ask, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ _OLDER = 0.08
 _GONE = 0.01
 _LENGTHS = (0.3, 1.0, 2.5)  # of a trial, in mean times to failure
 _SHARES = (0.3, 0.5, 0.7)  # of the probability: commits that are weighed for the next trial
+_FEW_CRASHES = 6
 # A failure at one place of the run is not taken for certain there, as changes are: a search makes
 # many passes, and one wrong "good" leads it to another commit. This much of a pass counts before
 # the first.
@@ -135,6 +136,10 @@ class CommitSearch(Investigation):
                 cost = overhead + counted * (1.0 - (0.0 if at_step else 0.5 * crash))
                 if told / cost > best_worth:
                     best, best_worth = (back, counted), told / cost
+        # With few crashes the rate is hardly known, and no clean stretch is worth much: one more
+        # crash, of the commit that surely has the failure, is worth more than going on.
+        if posterior.crashes < _FEW_CRASHES and posterior.clean[best[0]] >= 2.0 * mean:
+            return 0, lengths[-1]
         return best
 
     def _worth_weighing(self, posterior: Posterior) -> list[int]:

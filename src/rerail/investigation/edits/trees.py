@@ -20,13 +20,13 @@ from rerail.errors import RerailError, UsageError
 from rerail.investigation.edits.grouping import Group
 from rerail.investigation.edits.hunks import EditedFile
 from rerail.investigation.edits.repository import Repository
+from rerail.platform.interpreter import editable_folders, find_interpreter
 from rerail.store import layout, liveness
 
 FOLDER = "worktrees"
 _MOST_KEPT = 6  # worktrees at once; the one that was used longest ago goes first
 _MOST_LINKS = 2000
 _NEVER_LINKED = ("__pycache__", ".git", ".rerail")
-_PATH_LISTS = ("PYTHONPATH",)  # variables whose folders are turned to the worktree
 
 
 @dataclass
@@ -82,12 +82,20 @@ class Trees:
         inside = folder / self._inside
         inside.mkdir(parents=True, exist_ok=True)
         words = tuple(self._turned(word, folder) for word in command)
-        variables = {
-            name: ":".join(self._turned(part, folder) for part in environ[name].split(":"))
-            for name in _PATH_LISTS
-            if environ.get(name)
-        }
-        return Place(words, str(inside), variables)
+        return Place(words, str(inside), self._module_path(command, environ, folder))
+
+    def _module_path(
+        self, command: Sequence[str], environ: Mapping[str, str], folder: Path
+    ) -> dict[str, str]:
+        """Modules come from the worktree, also those of a package installed for development."""
+        given = [part for part in environ.get("PYTHONPATH", "").split(":") if part]
+        parts = [self._turned(part, folder) for part in given]
+        interpreter = find_interpreter(list(command), self._cwd, environ)
+        for path in editable_folders(interpreter.site_packages if interpreter else ()):
+            turned = self._turned(str(path), folder)
+            if turned != str(path) and turned not in parts:
+                parts.append(turned)
+        return {"PYTHONPATH": ":".join(parts)} if parts else {}
 
     def done_with(self, cwd: str) -> None:
         for folder in self._in_use:
@@ -95,10 +103,11 @@ class Trees:
                 self._in_use[folder] -= 1
 
     def close(self) -> None:
-        for folder in self._made.values():
-            self._remove(folder)
         self._made.clear()
         if self._scratch is not None:
+            # All that is there: one may have been half made when Ctrl-C came.
+            for folder in self._scratch.iterdir():
+                self._remove(folder)
             shutil.rmtree(self._scratch, ignore_errors=True)
             self._scratch = None
         if self._lock is not None:
