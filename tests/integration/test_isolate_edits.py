@@ -191,6 +191,11 @@ def test_an_interrupted_search_leaves_no_worktree(repository: Path, tmp_path: Pa
     assert list((home / "worktrees").iterdir()) == []
 
 
+def test_a_revision_is_listed(ask: Ask) -> None:
+    listed = json.loads(ask("--json", "--list", *COMMAND).stdout)["changes"]
+    assert {"text": "git:HEAD~1", "applies": True}.items() <= listed[0].items()
+
+
 def test_what_cannot_be_asked_is_said_in_a_line(repository: Path, ask: Ask, tmp_path: Path) -> None:
     def error_of(*arguments: str) -> str:
         done = ask(*arguments, *COMMAND)

@@ -177,7 +177,7 @@ def _list(command: tuple[str, ...], home: Path | None, *, as_json: bool) -> int:
     wanted = fingerprint(command, str(Path.cwd()))
     run = next((s for s in store_to_read(home).summaries() if s.info.fingerprint == wanted), None)
     profile = read_profile(RunFolder(run.path)) if run else Profile()
-    found = offers(profile, command, os.environ)
+    found = offers(profile, command, os.environ, Path.cwd())
     if as_json:
         print_json({"schema": 1, "run": run.info.id if run else None, "changes": found})
         return 0
@@ -188,6 +188,6 @@ def _list(command: tuple[str, ...], home: Path | None, *, as_json: bool) -> int:
     for offer in found:
         told = f"tells {offer.tells}" if offer.applies else f"does not apply: {offer.why_not}"
         printer.print(f"{offer.text}\n    {told}", markup=False)
-    printer.print("Any argument ('--accum 4') or variable (NAME=value) can be tried too, and the")
-    printer.print("program as it was at a revision (git:HEAD~3). Your own edits: --edits.")
+    printer.print("Any argument ('--accum 4') or variable (NAME=value) can be tried too, and your")
+    printer.print("own edits (--edits) and commits (--bisect).")
     return 0
