@@ -100,8 +100,8 @@ def offers(
     found = []
     if folder is not None:
         is_there = any((each / ".git").exists() for each in (folder, *folder.parents))
-        reason = "" if is_there else "the command does not run in a git repository"
-        found.append(Offer("git:HEAD~1", is_there, reason, _REVISION_TELLS))
+        missing = "" if is_there else "the command does not run in a git repository"
+        found.append(Offer("git:HEAD~1", is_there, missing, _REVISION_TELLS))
     for own in OWN_CHANGES.values():
         reason = why_not(parse_change(own.text), profile, command, environ)
         found.append(Offer(own.text, reason is None, reason or "", own.tells))

@@ -138,7 +138,9 @@ class CommitSearch(Investigation):
                     best, best_worth = (back, counted), told / cost
         # With few crashes the rate is hardly known, and no clean stretch is worth much: one more
         # crash, of the commit that surely has the failure, is worth more than going on.
-        if posterior.crashes < _FEW_CRASHES and posterior.clean[best[0]] >= 2.0 * mean:
+        surely_at_risk = min((w.at_risk for w in posterior.living if w.at_risk), default=mean)
+        enough = 2.0 * surely_at_risk / posterior.crashes
+        if posterior.crashes < _FEW_CRASHES and posterior.clean[best[0]] >= enough:
             return 0, lengths[-1]
         return best
 
