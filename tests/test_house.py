@@ -202,6 +202,8 @@ OPENED_ELSEWHERE = {
     "investigation/environments/copying.py": "the user's packages",
     "investigation/environments/own.py": "the user's packages",
     "investigation/environments/upgrades.py": "lists that the user named",
+    "investigation/edits/repository.py": "the user's program",
+    "investigation/edits/trees.py": "the user's program",
     "investigation/reproducer/reduction.py": "the user's program",
     "recorder/kernel/cores.py": "core files of the user's program",
     "recorder/run/descriptors.py": "/dev/null",

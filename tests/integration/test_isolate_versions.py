@@ -346,3 +346,25 @@ def test_a_version_is_tried_and_verified_from_a_checkpoint(
     assert {trial["checkpoint"] for trial in proof["trials"]} == {"out/step-360.pt"}
     for name in ("environments", "scratch"):
         assert not (tmp_path / "home" / name).exists()
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_versions_are_tried_beside_edits(tmp_path: Path, house: Path, ask: Ask) -> None:
+    """The failure takes both the new version and the edit: either one taken back removes it."""
+    make_wheel(house, "lower", "1.0")
+    make_wheel(house, "lower", "2.0")
+    python = own_environment(tmp_path, house, "lower==2.0")
+    file = tmp_path / "train.py"
+    file.write_text(
+        "import os, lower\nFAST = 0\nif FAST and lower.__version__ == '2.0': os.abort()\n"
+    )
+    git = ["git", "-c", "user.name=A", "-c", "user.email=a@example.org", "-C", str(tmp_path)]
+    for words in (["init", "-q"], ["add", "train.py"], ["commit", "-qm", "It works"]):
+        subprocess.run([*git, *words], check=True)
+    file.write_text(file.read_text().replace("FAST = 0", "FAST = 1"))
+    command = [str(python), "train.py"]
+    _, document = ask("isolate", "--edits", "--alternatives", "--try", "lower<2", "--", *command)
+    assert document["status"] == "confirmed", document
+    found = [document["changes"], *document["alternatives"]]
+    assert sorted(found) == [["edit:train.py:2"], ["lower<2"]], document
+    assert file.read_text().count("FAST = 1") == 1

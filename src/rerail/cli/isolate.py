@@ -92,6 +92,18 @@ from rerail.errors import UsageError
     help="Also write the smallest command that still fails into the new folder DIR.",
 )
 @checkpoint_options
+@click.option(
+    "--edits",
+    is_flag=False,
+    flag_value="",
+    metavar="[REV..REV]",
+    help="Take back your own edits, one by one: those that are not committed, or of these commits.",
+)
+@click.option(
+    "--bisect",
+    metavar="GOOD..BAD",
+    help="Find the commit that brought the failure, also one that comes at random.",
+)
 @fresh_option
 @click.option("--list", "lists", is_flag=True, help="Only show which changes apply to CMD.")
 @json_option
@@ -113,6 +125,8 @@ def command(
     reproducer: Path | None,
     checkpoint: str | None,
     resume_args: str | None,
+    edits: str | None,
+    bisect: str | None,
     fresh: bool,
     lists: bool,
     as_json: bool,
@@ -152,6 +166,8 @@ def command(
         checkpoint=checkpoint,
         resume_args=resume_args,
         keeps_environments=keeps_environments,
+        edits=edits,
+        bisect=bisect,
     )
     document = _investigate(command, tries, home, options)
     from rerail.investigation import summary_lines
@@ -184,7 +200,7 @@ def _list(command: tuple[str, ...], home: Path | None, *, as_json: bool) -> int:
     wanted = fingerprint(command, str(Path.cwd()))
     run = next((s for s in store_to_read(home).summaries() if s.info.fingerprint == wanted), None)
     profile = read_profile(RunFolder(run.path)) if run else Profile()
-    found = offers(profile, command, os.environ)
+    found = offers(profile, command, os.environ, Path.cwd())
     if as_json:
         print_json({"schema": 1, "run": run.info.id if run else None, "changes": found})
         return 0
@@ -195,5 +211,6 @@ def _list(command: tuple[str, ...], home: Path | None, *, as_json: bool) -> int:
     for offer in found:
         told = f"tells {offer.tells}" if offer.applies else f"does not apply: {offer.why_not}"
         printer.print(f"{offer.text}\n    {told}", markup=False)
-    printer.print("Any argument ('--accum 4') or variable (NAME=value) can be tried too.")
+    printer.print("Any argument ('--accum 4') or variable (NAME=value) can be tried too, and your")
+    printer.print("own edits (--edits) and commits (--bisect).")
     return 0

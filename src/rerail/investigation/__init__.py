@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rerail.lazy import door
 
 if TYPE_CHECKING:
+    from rerail.investigation.edits.versions import ProgramVersions
     from rerail.investigation.environments.upgrades import read_upgrades
     from rerail.investigation.environments.uv import EnvironmentNotBuilt
     from rerail.investigation.planner.inquiry import Investigation
@@ -46,6 +47,7 @@ __all__ = [
     "Likely",
     "Lines",
     "Plan",
+    "ProgramVersions",
     "ReadyTrial",
     "RuledOut",
     "Start",
@@ -88,6 +90,7 @@ __getattr__ = door(
         "Likely": "planner.verdict",
         "Lines": "session.view",
         "Plan": "planner.observation",
+        "ProgramVersions": "edits.versions",
         "ReadyTrial": "session.trial_setup",
         "RuledOut": "planner.verdict",
         "Table": "session.view",

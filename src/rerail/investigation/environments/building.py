@@ -131,7 +131,7 @@ class Environments:
         """
         versions = [change for change in changes if change.needs_environment]
         others = [change for change in changes if not change.needs_environment]
-        changed = apply_changes(command, environ, others, profile)
+        changed = apply_changes(command, environ, others, profile, has_trees=True)
         if not versions:
             return Prepared(changed)
         environment = self._environment_with(versions)
@@ -147,7 +147,8 @@ class Environments:
                     " the environment is put first on PATH"
                 )
         variables = {**changed.variables, **entered.variables}
-        return Prepared(Changed(entered.command, variables), environment, entered.is_by_path)
+        found = Changed(entered.command, variables, changed.tree)
+        return Prepared(found, environment, entered.is_by_path)
 
     def leave(self, prepared: Prepared | None) -> None:
         """A trial is over."""

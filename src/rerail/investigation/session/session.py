@@ -16,11 +16,13 @@ from typing import Any
 
 from rerail.changes import default_changes, parse_change, parse_changes
 from rerail.errors import RerailError, UsageError
+from rerail.investigation.edits.versions import ProgramVersions
 from rerail.investigation.environments.uv import EnvironmentNotBuilt
 from rerail.investigation.planner.inquiry import Investigation
 from rerail.investigation.planner.observation import Plan
 from rerail.investigation.planner.planner_setup import (
     build_planner,
+    build_search,
     least_exposure,
     mean_exposure,
     plan_to_repeat,
@@ -85,7 +87,10 @@ class InvestigationSession:
         self.watcher = watcher
         self.environ = dict(os.environ)
         self.cwd = str(Path.cwd())
-        self.asked = parse_changes(tries)
+        self.program = ProgramVersions.asked_for(
+            tries, options, Path(self.cwd), store.home, watcher.said
+        )
+        self.asked = parse_changes([*tries, *self.program.changes])
         try:
             find_program(self.command[0], self.environ)
         except CommandNotStarted as error:
@@ -101,7 +106,7 @@ class InvestigationSession:
             store.home,
             self.command,
             self.cwd,
-            [change.text for change in self.asked],
+            [*(change.text for change in self.asked), *self.program.marks],
             is_fresh=options.is_fresh,
         )
         self.judge = Judge(self.notebook)
@@ -116,6 +121,7 @@ class InvestigationSession:
             options,
             watcher.said,
             lambda: self.seconds_left,
+            self.program,
             options.jobs,
         )
         asked = {c.package: c.value for c in self.asked if c.kind == "package"}
@@ -153,7 +159,7 @@ class InvestigationSession:
         if self.notebook.trials:
             count = len(self.notebook.trials)
             self.watcher.said(f"goes on after {count} trial{'s' * (count > 1)} on record")
-        elif self.notebook.failure is None:
+        elif self.notebook.failure is None and self.program.is_as_recorded:
             seen = self.judge.learn_from_earlier_runs(self.store, self.cwd)
             if self.notebook.failure is not None:
                 runs = f"{seen} earlier run{'s' * (seen > 1)}"
@@ -407,9 +413,8 @@ class InvestigationSession:
     def _set_planner_up(self) -> None:
         """Anew from the notebook, with the changes that are left."""
         catalogue = self.judge.diagnostician.catalogue
-        planner = build_planner(
-            self.notebook, self.options.confidence, catalogue, self.options.seed
-        )
+        build = build_search if self.options.bisect is not None else build_planner
+        planner = build(self.notebook, self.options.confidence, catalogue, self.options.seed)
         if planner is None:
             self.notebook.save()
             dropped = self.notebook.dropped.items()
@@ -467,6 +472,7 @@ class InvestigationSession:
         document = answer_of(
             self.notebook, self.investigation, self._why_ended, self._raising.answer()
         )
+        document.update(self.program.about_the_answer(document, self.investigation))
         self._keep(document)
         return document
 

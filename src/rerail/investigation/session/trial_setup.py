@@ -1,8 +1,9 @@
 """What a trial runs: changes come in, a command that a scheduler can start goes out.
 
 A trial runs the user's own command: begun at a checkpoint, if trials begin there, with the changes
-applied to it, in the environment that versions among them ask for. Promises: what was made for one
-trial goes when it is left, and everything when the setup is closed.
+applied to it, in the environment that versions among them ask for, and in the worktree that
+revisions and edits ask for. Promises: what was made for one trial goes when it is left, and
+everything when the setup is closed.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rerail.changes import Change, Profile, why_not
+from rerail.investigation.edits.versions import ProgramVersions
 from rerail.investigation.environments.building import Environments, Prepared
 from rerail.investigation.session.from_checkpoint import (
     CheckpointStart,
@@ -48,7 +50,7 @@ class ReadyTrial:
     changes: tuple[Change, ...]
     place: Place
     prepared: Prepared
-    environments: Environments
+    setup: TrialSetup
 
     @property
     def variables(self) -> dict[str, str]:
@@ -81,7 +83,8 @@ class ReadyTrial:
         return self.prepared.without_effect(self.changes)
 
     def leave(self) -> None:
-        self.environments.leave(self.prepared)
+        self.setup.environments.leave(self.prepared)
+        self.setup.program.done_with(self.cwd)
         self.place.remove()
 
 
@@ -89,16 +92,16 @@ class TrialSetup:
     def __init__(
         self,
         command: Sequence[str],
-        cwd: str,
         environ: Mapping[str, str],
         home: Path,
         environments: Environments,
+        program: ProgramVersions,
         checkpoints: CheckpointStart | None = None,
     ) -> None:
         self.environments = environments
+        self.program = program
         self.checkpoints = checkpoints  # None: trials begin and write as the command says
         self._command = tuple(command)
-        self._cwd = cwd
         self._environ = dict(environ)
         self._home = home.absolute()
 
@@ -113,6 +116,7 @@ class TrialSetup:
         options: SetupOptions,
         say: Callable[[str], None],
         seconds_left: Callable[[], float],
+        program: ProgramVersions,
         jobs: int = 1,
     ) -> TrialSetup:
         """For an experiment called `key`, with as many trials at once as `jobs`."""
@@ -134,35 +138,40 @@ class TrialSetup:
         if resuming is not None:
             scratch = scratch_of(store, key)
             checkpoints = CheckpointStart(command, cwd, environ, scratch, resuming, say)
-        return cls(command, cwd, environ, store.home, environments, checkpoints)
+        return cls(command, environ, store.home, environments, program, checkpoints)
 
     def why_not(self, change: Change, profile: Profile) -> str | None:
         """The sentence on why a change does not apply or cannot be tried, or None."""
         if change.needs_environment:
             return self.environments.why_not(change)
-        return why_not(change, profile, self._command, self._environ)
+        return why_not(change, profile, self._command, self._environ, has_trees=True)
 
     def ready(self, changes: Sequence[Change], profile: Profile) -> ReadyTrial:
         """Raises EnvironmentNotBuilt, and DoesNotApply for what `why_not` has a sentence on."""
         place = self.checkpoints.place() if self.checkpoints else Place(self._command)
         environ = {**self._environ, **place.variables}
+        prepared: Prepared | None = None
         try:
             prepared = self.environments.prepare(place.command, environ, changes, profile)
+            environ |= prepared.changed.variables
+            tree = self.program.place(prepared.changed, environ)
         except BaseException:
+            self.environments.leave(prepared)
             place.remove()
             raise
         return ReadyTrial(
-            prepared.changed.command,
-            self._cwd,
+            tree.command,
+            tree.cwd,
             self._home,
-            {**environ, **prepared.changed.variables},
+            environ | tree.variables,
             tuple(changes),
             place,
             prepared,
-            self.environments,
+            self,
         )
 
     def close(self) -> None:
         if self.checkpoints is not None:
             self.checkpoints.close()
         self.environments.close()
+        self.program.close()

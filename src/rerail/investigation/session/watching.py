@@ -32,6 +32,8 @@ class IsolateOptions:
     checkpoint: str | None = None  # a pattern; None: as the recorded run was given it
     resume_args: str | None = None
     keeps_environments: bool = False  # those that were built for versions
+    edits: str | None = None  # take back the user's edits: "" those not committed, else since REV
+    bisect: str | None = None  # GOOD..BAD: which commit brought it
 
 
 class InvestigationWatcher(Protocol):

@@ -22,6 +22,7 @@ from rerail.investigation import (
     Diagnostician,
     Distance,
     EnvironmentNotBuilt,
+    ProgramVersions,
     Start,
     TrialSetup,
     changes_in_words,
@@ -118,8 +119,9 @@ class VerificationSession:
         except CommandNotStarted as error:
             raise UsageError(error.message, "Check the command after --.") from None
         cwd = str(Path.cwd())
-        texts = [change.text for change in self.changes]
-        self._key = verification_key(self.command, cwd, texts)
+        program = ProgramVersions.asked_for(changes, None, Path(cwd), store.home, watcher.said)
+        self._what = [*(change.text for change in self.changes), *program.marks]
+        self._key = verification_key(self.command, cwd, self._what)
         self._lab = Laboratory(
             command=self.command,
             cwd=cwd,
@@ -136,6 +138,7 @@ class VerificationSession:
                 options,
                 watcher.said,
                 lambda: self._started + options.budget_seconds - time.monotonic(),
+                program,
             ),
             stall_seconds=options.stall_seconds,
         )
@@ -258,8 +261,8 @@ class VerificationSession:
             ):
                 self._note_reference(each)
         if self.start.state == "adopted":
-            texts = [*(change.text for change in self.changes), self.start.identity]
-            self._key = verification_key(self.command, self._lab.cwd, texts)
+            what = [*self._what, self.start.identity]
+            self._key = verification_key(self.command, self._lab.cwd, what)
 
     def _repeat_the_failure(self) -> None:
         """After one crash 95 % takes 19 times as long; a second one is cheap, and tells where."""
