@@ -32,14 +32,13 @@ from rerail.investigation.reproducer.build import make_reproducer
 from rerail.investigation.reproducer.files import refuse_if_taken
 from rerail.investigation.reproducer.reduction import Reduction
 from rerail.investigation.session.answer import answer_of, keep_with_run
-from rerail.investigation.session.exposure import elapsed_seconds, measure
-from rerail.investigation.session.failure import Failure
+from rerail.investigation.session.beginning import Beginning
+from rerail.investigation.session.exposure import elapsed_seconds
 from rerail.investigation.session.from_checkpoint import UNTIL_SEEN
 from rerail.investigation.session.judging import Judge
 from rerail.investigation.session.notebook import Notebook
 from rerail.investigation.session.raise_hazard import Raising
 from rerail.investigation.session.refusals import Refusals
-from rerail.investigation.session.start import Start
 from rerail.investigation.session.trial import Trial
 from rerail.investigation.session.trial_setup import TrialSetup
 from rerail.investigation.session.watching import (
@@ -127,6 +126,7 @@ class InvestigationSession:
         asked = {c.package: c.value for c in self.asked if c.kind == "package"}
         self.setup.environments.peers = asked
         self._refusals = Refusals(self.notebook, watcher.said, self.setup)
+        self._beginning = Beginning(self.notebook, store, self.setup.checkpoints)
         self._raising = Raising(
             self.notebook, options.raises_hazard, options.budget_seconds, watcher.said
         )
@@ -221,10 +221,8 @@ class InvestigationSession:
         if self.notebook.failure is None:
             return self._plan_to_see_it()
         running = [each.plan for each in self.under_way]
-        start = self._start_under_test()
-        if start is not None:
-            why = f"whether it fails from {start.checkpoint} too"
-            return None if running else Plan((), start.limit(self.notebook.unit), why)
+        if self._beginning.under_test is not None:
+            return None if running else self._beginning.plan()
         raised = self._raising.next_plan(running)
         if raised is not None:
             return raised
@@ -270,9 +268,8 @@ class InvestigationSession:
             self._refusals.leave_out(changes[-1].text, str(error))
             self._set_planner_up()
             return
-        start = self.setup.checkpoints.start if self.setup.checkpoints else None
-        if start is not None and start.to_json() != self.notebook.start:
-            self._keep_start(start)  # there was no room for the copy
+        if self._beginning.was_given_up():
+            self._go_on()
         self.notebook.environments.update(self.setup.environments.told)
         task = ready.task(
             f"isolate {self.notebook.key} trial {number} {os.urandom(3).hex()}",
@@ -305,7 +302,7 @@ class InvestigationSession:
 
     def _has_said_enough(self, each: UnderWay) -> bool:
         assert self.investigation is not None
-        if self._start_under_test() is not None:
+        if self._beginning.under_test is not None:
             return False
         if tuple(change.text for change in each.raised) != self.notebook.raised:
             return False  # what is being measured is the raise, of which the planner knows nothing
@@ -341,9 +338,9 @@ class InvestigationSession:
 
     def _take_note(self, trial: Trial) -> None:
         """Tell the planner, and leave out changes that the program does not take."""
-        if self.setup.checkpoints is not None and self._start_under_test() is not None:
-            start = self.setup.checkpoints.take_note(trial, *self._failed_run(), self.notebook.unit)
-            self._keep_start(start)
+        if self._beginning.under_test is not None:
+            self._beginning.take_note(trial)
+            self._go_on()
             return
         if trial.raised != self.notebook.raised:
             if self._raising.take_note(trial):
@@ -375,40 +372,15 @@ class InvestigationSession:
                 self.environ,
             )
             notebook.changes = self._refusals.those_that_apply(changes)
-        if self.setup.checkpoints is None:
-            notebook.start = None  # asked again without checkpoints: trials begin anew
-            self._go_on_from(None)
-        elif notebook.start is None:
-            folder, failure = self._failed_run()
-            elapsed = folder.info().elapsed_seconds or 0.0
-            crash = measure(folder, elapsed).of(notebook.unit, died=True)
-            self._keep_start(self.setup.checkpoints.choose(folder, failure, crash, notebook.unit))
-        else:
-            start = Start.from_json(notebook.start)
-            self._keep_start(self.setup.checkpoints.take_up(start, self._failed_run()[0]))
+        self._beginning.settle()
+        self._go_on()
 
-    def _keep_start(self, start: Start) -> None:
-        self.notebook.start = start.to_json()
-        self._go_on_from(start)
-
-    def _go_on_from(self, start: Start | None) -> None:
+    def _go_on(self) -> None:
         """Where trials begin is decided, or about to be tested."""
-        if start is None or start.state != "testing":
+        if self._beginning.under_test is None:
             self._raising.consider(self.environ)
         self.notebook.save()
         self._set_planner_up()
-
-    def _start_under_test(self) -> Start | None:
-        start = Start.from_json(self.notebook.start) if self.notebook.start else None
-        is_open = (
-            self.setup.checkpoints is not None and start is not None and start.state == "testing"
-        )
-        return start if is_open else None
-
-    def _failed_run(self) -> tuple[RunFolder, Failure]:
-        failure = self.notebook.failure
-        assert failure is not None
-        return RunFolder(self.store.runs / failure.run), failure
 
     def _set_planner_up(self) -> None:
         """Anew from the notebook, with the changes that are left."""
