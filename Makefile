@@ -18,7 +18,7 @@ $(STAMP): pyproject.toml $(wildcard workloads/*/pyproject.toml) scripts/system-p
 	PYTHON='$(PYTHON)' scripts/system-packages
 	test -x $(BIN)/python || '$(PYTHON)' -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --group test --group lint
+	$(BIN)/python -m pip install --quiet --group test --group environments --group lint
 	$(BIN)/python -m pip install --quiet --editable '.[stacks]'
 ifneq ($(TRAINING),no)
 	$(BIN)/python -m pip install --quiet --group training

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
         parse_changes,
     )
     from rerail.changes.profile import Profile, read_profile
+    from rerail.changes.versions import WITHOUT
 
 __all__ = [
+    "WITHOUT",
     "Change",
     "ChangeKind",
     "Changed",
@@ -59,5 +61,6 @@ __getattr__ = door(
         "priors": "candidates",
         "read_profile": "profile",
         "why_not": "candidates",
+        "WITHOUT": "versions",
     },
 )

@@ -29,6 +29,7 @@ class DoesNotApply(Exception):
 class Changed:
     command: tuple[str, ...]
     variables: dict[str, str]  # to set on top of the environment
+    tree: tuple[Change, ...] = ()  # what makes the program another: it runs in a folder of its own
 
 
 def apply_changes(
@@ -36,12 +37,18 @@ def apply_changes(
     environ: Mapping[str, str],
     changes: Iterable[Change],
     profile: Profile | None = None,
+    *,
+    has_trees: bool = False,
 ) -> Changed:
-    """Raises DoesNotApply for the first change that would make no difference."""
+    """Raises DoesNotApply for the first change that would make no difference.
+
+    `has_trees`: the caller runs the command in another folder if `Changed.tree` asks for it.
+    """
     profile = profile or Profile()
     words = list(command)
     variables: dict[str, str] = {}
     for_agent: dict[str, str] = {}
+    tree: list[Change] = []
     for change in changes:
         if change.kind == "option":
             words = _with_option(words, change)
@@ -50,11 +57,19 @@ def apply_changes(
         elif change.kind == "environment":
             words, found = _with_variable(words, environ, change)
             variables.update(found)
+        elif change.needs_environment:
+            raise DoesNotApply(
+                "it needs an environment of its own, which only isolate and verify build"
+            )
+        elif change.is_of_tree:
+            if not has_trees:
+                raise DoesNotApply("only isolate and verify run the program of another revision")
+            tree.append(change)
         else:
             _apply_own(change, environ, profile, variables, for_agent)
     if for_agent:
         variables[CHANGES_VARIABLE] = json.dumps(for_agent, sort_keys=True)
-    return Changed(tuple(words), variables)
+    return Changed(tuple(words), variables, tuple(tree))
 
 
 def _with_option(words: list[str], change: Change) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from rerail.catalogue import Catalogue
 from rerail.changes.apply import DoesNotApply, apply_changes
@@ -20,6 +21,7 @@ from rerail.errors import UsageError
 # How much likelier a change is that the catalogue names for a cause of probability one.
 _NAMED_WEIGHT = 6.0
 MOST_DEFAULTS = 8
+_REVISION_TELLS = "whether the program as it was at that revision had the failure"
 
 
 @dataclass(frozen=True)
@@ -75,19 +77,31 @@ def priors(
 
 
 def why_not(
-    change: Change, profile: Profile, command: Sequence[str], environ: Mapping[str, str]
+    change: Change,
+    profile: Profile,
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    has_trees: bool = False,
 ) -> str | None:
     """The sentence on why it does not apply, or None."""
     try:
-        apply_changes(command, environ, [change], profile)
+        apply_changes(command, environ, [change], profile, has_trees=has_trees)
     except DoesNotApply as error:
         return str(error)
     return None
 
 
-def offers(profile: Profile, command: Sequence[str], environ: Mapping[str, str]) -> list[Offer]:
-    """Every change of rerail's own, those that apply first."""
+def offers(
+    profile: Profile, command: Sequence[str], environ: Mapping[str, str], folder: Path | None = None
+) -> list[Offer]:
+    """Every change of rerail's own, and a revision for a program in `folder`, those that apply
+    first."""
     found = []
+    if folder is not None:
+        is_there = any((each / ".git").exists() for each in (folder, *folder.parents))
+        missing = "" if is_there else "the command does not run in a git repository"
+        found.append(Offer("git:HEAD~1", is_there, missing, _REVISION_TELLS))
     for own in OWN_CHANGES.values():
         reason = why_not(parse_change(own.text), profile, command, environ)
         found.append(Offer(own.text, reason is None, reason or "", own.tells))

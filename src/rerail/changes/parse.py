@@ -1,8 +1,8 @@
 """One thing that could be different about a command, as a person writes it.
 
-In: text such as '--accum 4', 'lr=0.1', 'OMP_NUM_THREADS=1' or 'dataloader-workers=0'. Out: a
-`Change`. Two changes with the same `knob` are two values of one thing and cannot be applied
-together.
+In: text such as '--accum 4', 'lr=0.1', 'OMP_NUM_THREADS=1', 'dataloader-workers=0', 'numpy<2' or
+'git:HEAD~3'. Out: a `Change`. Two changes with the same `knob` are two values of one thing and
+cannot be applied together.
 """
 
 from __future__ import annotations
@@ -14,10 +14,21 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rerail.changes.known import OWN_CHANGES, OwnChange
+from rerail.changes.versions import package_of, read_version_change
 from rerail.errors import UsageError
 from rerail.platform.patterns import linear
 
-ChangeKind = Literal["option", "setting", "environment", "own"]
+ChangeKind = Literal[
+    "option",
+    "setting",
+    "environment",
+    "own",
+    "package",  # another version of it, or none
+    "python",
+    "git",  # the program as it was at a revision
+    "edit",  # the program without one of the user's edits, which `isolate --edits` names
+]
+TREE_KINDS: tuple[ChangeKind, ...] = ("git", "edit")  # run in another tree than the user's
 
 _ENVIRONMENT = linear(r"([A-Z_][A-Z0-9_]*)=(.*)", re.DOTALL)
 _SETTING = linear(r"([+~]{0,2}[A-Za-z_][\w./@-]*)=(.*)", re.DOTALL)
@@ -39,14 +50,33 @@ class Change:
         return self.values[0] if self.values else ""
 
     @property
+    def is_of_tree(self) -> bool:
+        """Whether the program itself is another, so that it runs in another folder."""
+        return self.kind in TREE_KINDS
+
+    @property
     def own(self) -> OwnChange:
         return OWN_CHANGES[self.knob]
+
+    @property
+    def needs_environment(self) -> bool:
+        """Whether a trial with it runs in an environment of its own."""
+        return self.kind in ("package", "python")
+
+    @property
+    def package(self) -> str:
+        """The normalised name, of a change of kind "package"."""
+        return package_of(self.knob)
 
 
 def parse_change(text: str) -> Change:
     stripped = " ".join(text.split()) if "'" not in text and '"' not in text else text.strip()
     if not stripped:
         raise UsageError("an empty change", "Write it as: --try '--accum 4'")
+    if stripped.startswith("git:"):
+        return Change(stripped, "git", "git", (_revision(stripped),))
+    if stripped.startswith("edit:"):
+        return Change(stripped, "edit", stripped)
     name, equals, value = stripped.partition("=")
     if name in OWN_CHANGES:
         own = OWN_CHANGES[name]
@@ -56,15 +86,27 @@ def parse_change(text: str) -> Change:
         return _option(stripped)
     if found := _ENVIRONMENT.fullmatch(stripped):
         return Change(stripped, "environment", found[1], (found[2],))
+    if version := read_version_change(stripped):
+        return Change(stripped, version.kind, version.knob, (version.value,))
     if found := _SETTING.fullmatch(stripped):
         return Change(stripped, "setting", found[1].lstrip("+~"), (found[2],))
     raise UsageError(f"{text!r} is not a change that rerail knows{_closest(name)}", _HOW)
 
 
 _HOW = (
-    "Write an argument ('--accum 4'), a variable (OMP_NUM_THREADS=1), or one of rerail's\n"
-    "own, which `rerail isolate --list -- CMD` names."
+    "Write an argument ('--accum 4'), a variable (OMP_NUM_THREADS=1), a version ('numpy<2'), a\n"
+    "revision (git:HEAD~3), or one of rerail's own, which `rerail isolate --list -- CMD` names."
 )
+
+
+def _revision(text: str) -> str:
+    revision = text.removeprefix("git:").strip()
+    if not revision or revision.startswith("-") or ".." in revision:
+        raise UsageError(
+            f"{text!r} names no revision",
+            "Write one as git knows it: --try git:HEAD~3, git:main, git:1a2b3c4.",
+        )
+    return revision
 
 
 def _closest(name: str) -> str:

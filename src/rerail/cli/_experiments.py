@@ -63,6 +63,15 @@ def checkpoint_options(function: F) -> F:
     return pattern(arguments(function))
 
 
+def keep_option(function: F) -> F:
+    return click.option(
+        "--keep",
+        "keeps_environments",
+        is_flag=True,
+        help="Keep the environments that were built for other versions.",
+    )(function)
+
+
 def end_gently_when_terminated() -> None:
     """SIGTERM as Ctrl-C: keep everything."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -19,6 +19,7 @@ from rerail.cli._experiments import (
     end_gently_when_terminated,
     fresh_option,
     has_screen,
+    keep_option,
 )
 from rerail.cli._options import (
     home_option,
@@ -41,9 +42,17 @@ from rerail.errors import UsageError
     "tries",
     multiple=True,
     metavar="CHANGE",
-    help="One thing to change: '--accum 4', OMP_NUM_THREADS=1, dataloader-workers=0."
+    help="One thing to change: '--accum 4', OMP_NUM_THREADS=1, dataloader-workers=0, 'numpy<2'."
     " Repeat it [default: what the diagnosis suggests].",
 )
+@click.option(
+    "--upgrades",
+    nargs=2,
+    type=click.Path(path_type=Path),
+    metavar="OLD NEW",
+    help="Two lists of pip freeze: try every package that differs in its old version.",
+)
+@keep_option
 @confidence_option(0.99, "confirmed")
 @budget_option("30m")
 @click.option("--max-trials", type=click.IntRange(min=1), metavar="N", help="Stop after so many.")
@@ -83,6 +92,18 @@ from rerail.errors import UsageError
     help="Also write the smallest command that still fails into the new folder DIR.",
 )
 @checkpoint_options
+@click.option(
+    "--edits",
+    is_flag=False,
+    flag_value="",
+    metavar="[REV..REV]",
+    help="Take back your own edits, one by one: those that are not committed, or of these commits.",
+)
+@click.option(
+    "--bisect",
+    metavar="GOOD..BAD",
+    help="Find the commit that brought the failure, also one that comes at random.",
+)
 @fresh_option
 @click.option("--list", "lists", is_flag=True, help="Only show which changes apply to CMD.")
 @json_option
@@ -90,6 +111,8 @@ from rerail.errors import UsageError
 def command(
     home: Path | None,
     tries: tuple[str, ...],
+    upgrades: tuple[Path, Path] | None,
+    keeps_environments: bool,
     confidence: float,
     budget: float,
     max_trials: int | None,
@@ -102,6 +125,8 @@ def command(
     reproducer: Path | None,
     checkpoint: str | None,
     resume_args: str | None,
+    edits: str | None,
+    bisect: str | None,
     fresh: bool,
     lists: bool,
     as_json: bool,
@@ -119,8 +144,13 @@ def command(
         )
     if lists:
         return _list(command, home, as_json=as_json)
-    from rerail.investigation import IsolateOptions
+    from rerail.investigation import IsolateOptions, read_upgrades
 
+    if upgrades is not None:
+        found = read_upgrades(*upgrades)
+        for note in found.notes:
+            click.echo(f"rerail: {note}", err=True)
+        tries = (*tries, *found.changes)
     options = IsolateOptions(
         confidence=confidence,
         budget_seconds=budget,
@@ -135,6 +165,9 @@ def command(
         reproducer=reproducer,
         checkpoint=checkpoint,
         resume_args=resume_args,
+        keeps_environments=keeps_environments,
+        edits=edits,
+        bisect=bisect,
     )
     document = _investigate(command, tries, home, options)
     from rerail.investigation import summary_lines
@@ -167,7 +200,7 @@ def _list(command: tuple[str, ...], home: Path | None, *, as_json: bool) -> int:
     wanted = fingerprint(command, str(Path.cwd()))
     run = next((s for s in store_to_read(home).summaries() if s.info.fingerprint == wanted), None)
     profile = read_profile(RunFolder(run.path)) if run else Profile()
-    found = offers(profile, command, os.environ)
+    found = offers(profile, command, os.environ, Path.cwd())
     if as_json:
         print_json({"schema": 1, "run": run.info.id if run else None, "changes": found})
         return 0
@@ -178,5 +211,6 @@ def _list(command: tuple[str, ...], home: Path | None, *, as_json: bool) -> int:
     for offer in found:
         told = f"tells {offer.tells}" if offer.applies else f"does not apply: {offer.why_not}"
         printer.print(f"{offer.text}\n    {told}", markup=False)
-    printer.print("Any argument ('--accum 4') or variable (NAME=value) can be tried too.")
+    printer.print("Any argument ('--accum 4') or variable (NAME=value) can be tried too, and your")
+    printer.print("own edits (--edits) and commits (--bisect).")
     return 0

@@ -19,6 +19,7 @@ from rerail.cli._experiments import (
     end_gently_when_terminated,
     fresh_option,
     has_screen,
+    keep_option,
 )
 from rerail.cli._options import home_option, json_option, stall_option, store_to_write
 from rerail.errors import UsageError
@@ -35,13 +36,14 @@ from rerail.errors import UsageError
     "changes",
     multiple=True,
     metavar="CHANGE",
-    help="The fix: '--accum 4', OMP_NUM_THREADS=1, dataloader-workers=0. Repeat it"
+    help="The fix: '--accum 4', OMP_NUM_THREADS=1, dataloader-workers=0, 'numpy<2'. Repeat it"
     " [default: the fix is in the program already].",
 )
 @confidence_option(0.95, "proven")
 @budget_option("1h")
 @stall_option
 @checkpoint_options
+@keep_option
 @fresh_option
 @json_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
@@ -53,6 +55,7 @@ def command(
     stall_seconds: float | None,
     checkpoint: str | None,
     resume_args: str | None,
+    keeps_environments: bool,
     fresh: bool,
     as_json: bool,
     command: tuple[str, ...],
@@ -69,7 +72,15 @@ def command(
         )
     from rerail.remedies import VerifyOptions
 
-    options = VerifyOptions(confidence, budget, stall_seconds, fresh, checkpoint, resume_args)
+    options = VerifyOptions(
+        confidence=confidence,
+        budget_seconds=budget,
+        stall_seconds=stall_seconds,
+        is_fresh=fresh,
+        checkpoint=checkpoint,
+        resume_args=resume_args,
+        keeps_environments=keeps_environments,
+    )
     document = _verify(command, changes, home, options)
     return answer(document, document["summary"], as_json=as_json, good_status="proven")
 

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 from rerail.lazy import door
 
 if TYPE_CHECKING:
+    from rerail.investigation.edits.versions import ProgramVersions
+    from rerail.investigation.environments.upgrades import read_upgrades
+    from rerail.investigation.environments.uv import EnvironmentNotBuilt
     from rerail.investigation.planner.inquiry import Investigation
     from rerail.investigation.planner.observation import Plan, TrialResult
     from rerail.investigation.planner.verdict import Likely, RuledOut, Verdict
@@ -18,13 +21,7 @@ if TYPE_CHECKING:
     from rerail.investigation.session.earlier import EarlierRun, earlier_runs, lifetimes
     from rerail.investigation.session.exposure import Distance, Unit, idle_seconds, measure
     from rerail.investigation.session.failure import Diagnostician, Failure, failure_of
-    from rerail.investigation.session.from_checkpoint import (
-        UNTIL_SEEN,
-        CheckpointStart,
-        Place,
-        resuming_of,
-        scratch_of,
-    )
+    from rerail.investigation.session.from_checkpoint import UNTIL_SEEN
     from rerail.investigation.session.session import investigate
     from rerail.investigation.session.start import Start, about_the_start
     from rerail.investigation.session.trial import (
@@ -34,28 +31,31 @@ if TYPE_CHECKING:
         changes_in_words,
         died_before,
     )
+    from rerail.investigation.session.trial_setup import ReadyTrial, TrialSetup
     from rerail.investigation.session.view import Lines, Table, summary_lines
     from rerail.investigation.session.watching import IsolateOptions
 
 __all__ = [
     "UNTIL_SEEN",
-    "CheckpointStart",
     "Diagnostician",
     "Distance",
     "EarlierRun",
+    "EnvironmentNotBuilt",
     "Failure",
     "Investigation",
     "IsolateOptions",
     "Likely",
     "Lines",
-    "Place",
     "Plan",
+    "ProgramVersions",
+    "ReadyTrial",
     "RuledOut",
     "Start",
     "Table",
     "Trial",
     "TrialOutcome",
     "TrialResult",
+    "TrialSetup",
     "Unit",
     "Verdict",
     "Verification",
@@ -69,9 +69,8 @@ __all__ = [
     "investigation_answer",
     "lifetimes",
     "measure",
-    "resuming_of",
+    "read_upgrades",
     "runs_with_failure",
-    "scratch_of",
     "summary_lines",
 ]
 
@@ -79,26 +78,26 @@ __getattr__ = door(
     __name__,
     {
         "UNTIL_SEEN": "session.from_checkpoint",
-        "CheckpointStart": "session.from_checkpoint",
-        "Place": "session.from_checkpoint",
         "Start": "session.start",
         "about_the_start": "session.start",
-        "resuming_of": "session.from_checkpoint",
-        "scratch_of": "session.from_checkpoint",
         "Diagnostician": "session.failure",
         "Distance": "session.exposure",
         "EarlierRun": "session.earlier",
+        "EnvironmentNotBuilt": "environments.uv",
         "Failure": "session.failure",
         "Investigation": "planner.inquiry",
         "IsolateOptions": "session.watching",
         "Likely": "planner.verdict",
         "Lines": "session.view",
         "Plan": "planner.observation",
+        "ProgramVersions": "edits.versions",
+        "ReadyTrial": "session.trial_setup",
         "RuledOut": "planner.verdict",
         "Table": "session.view",
         "Trial": "session.trial",
         "TrialOutcome": "session.trial",
         "TrialResult": "planner.observation",
+        "TrialSetup": "session.trial_setup",
         "Unit": "session.exposure",
         "Verdict": "planner.verdict",
         "Verification": "session.trial",
@@ -112,6 +111,7 @@ __getattr__ = door(
         "runs_with_failure": "session.answer",
         "lifetimes": "session.earlier",
         "measure": "session.exposure",
+        "read_upgrades": "environments.upgrades",
         "summary_lines": "session.view",
     },
 )

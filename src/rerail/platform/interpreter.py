@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from rerail.platform.wrapper_table import CONDA_TOOLS, PROJECT_TOOLS, SHELL_WORD
 _MOST_HOPS = 8
 _SCRIPT_BYTES = 65536
 _ACTIVATED = linear(r"(?:^|[\s;&])(?:source|\.)\s+[\"']?([^\s;&\"']+)/activate\b")
+_MOST_PTH_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -69,10 +70,10 @@ def find_interpreter(
             before = ["python"] if is_script and name in PROJECT_TOOLS else []  # `uv run train.py`
             arguments, how = [*before, *arguments[inner:]], f"behind {name}"
         else:
-            shebang = _shebang(program) if program is not None else None
-            if not shebang:
+            first = shebang(program) if program is not None else None
+            if not first:
                 return None
-            arguments, how = [*shebang, str(program), *arguments[1:]], f"first line of {program}"
+            arguments, how = [*first, str(program), *arguments[1:]], f"first line of {program}"
     return None
 
 
@@ -165,7 +166,8 @@ def _resolve(program: str, cwd: Path, environ: Mapping[str, str]) -> Path | None
     return None
 
 
-def _shebang(program: Path) -> list[str] | None:
+def shebang(program: Path) -> list[str] | None:
+    """The interpreter that a script's first line names, with its arguments."""
     try:
         with program.open("rb") as file:
             first = file.readline(512)
@@ -277,3 +279,21 @@ def _site_packages(prefix: Path, version: str | None) -> list[str]:
     for folder in folders:
         real.setdefault(os.path.realpath(folder), folder)
     return list(real.values())
+
+
+def editable_folders(site_packages: Sequence[str]) -> Iterator[Path]:
+    """Folders that .pth files add: packages installed for development."""
+    for folder in site_packages:
+        try:
+            files = sorted(Path(folder).glob("*.pth"))
+        except OSError:
+            continue
+        for file in files:
+            try:
+                with file.open("rb") as opened:
+                    text = opened.read(_MOST_PTH_BYTES).decode(errors="replace")
+            except OSError:
+                continue
+            for line in text.splitlines():
+                if line.startswith("/") and Path(line).is_dir():
+                    yield Path(line)

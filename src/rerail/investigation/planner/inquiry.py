@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rerail.investigation.planner.hypotheses import build_hypotheses
+from rerail.investigation.planner.hypotheses import Hypothesis, build_hypotheses
 from rerail.investigation.planner.narrowing import narrow
 from rerail.investigation.planner.observation import Plan, TrialResult
 from rerail.investigation.planner.planner import Choice, choose_trial
@@ -86,7 +86,7 @@ class Investigation:
         self.skipped = skipped
         self.moving = list(moving)
         self._moved = Moved(skipped, self._mask(self.moving))
-        self._hypotheses = build_hypotheses(self.changes, self.priors, max_pairs, self._exclusive)
+        self._hypotheses = self._what_may_be_true()
         self._given = failure_model or constant_rate(Lifetimes(()))
         # That a rate changes with age is told from few crashes, and may be chance: believed only
         # while it is certain, as what the trials show by themselves.
@@ -232,6 +232,13 @@ class Investigation:
 
     # Inside
 
+    def _what_may_be_true(self) -> list[Hypothesis]:
+        return build_hypotheses(self.changes, self.priors, self.max_pairs, self._exclusive)
+
+    def _names(self, applied: int) -> tuple[str, ...]:
+        """The changes of a set: what `_mask` makes of them, back."""
+        return names_of(applied, self.changes)
+
     def _mask(self, changes: Iterable[str]) -> int:
         mask = 0
         for change in changes:
@@ -305,7 +312,7 @@ class Investigation:
         """So far past the step that it is gone, and does not only come later."""
         model = self._posterior.model
         far = max(1.1 * self._posterior.far_beyond(applied), model.clear_of_the_step)
-        names = names_of(applied, self.changes)
+        names = self._names(applied)
         exposure = far if budget is None else min(far, budget)
         return Plan(names, exposure, "whether it only comes later with it")
 
@@ -317,7 +324,7 @@ class Investigation:
             exposure = min(exposure, self.run_length)
         if budget is not None:
             exposure = min(exposure, budget)
-        return Plan(names_of(applied, self.changes), exposure, reason)
+        return Plan(self._names(applied), exposure, reason)
 
     def _why(self, posterior: Posterior, choice: Choice) -> str:
         applied = choice.applied

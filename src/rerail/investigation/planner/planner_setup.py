@@ -12,11 +12,12 @@ from dataclasses import replace
 
 from rerail.catalogue import Catalogue
 from rerail.changes import exclusive_groups, may_move_steps, parse_change, priors
+from rerail.investigation.edits.commits import CommitSearch
 from rerail.investigation.planner.inquiry import Investigation
 from rerail.investigation.planner.observation import Ending, Plan, TrialResult
 from rerail.investigation.session.notebook import Notebook
 from rerail.investigation.session.trial import Trial
-from rerail.survival import Lifetimes, constant_rate
+from rerail.survival import FailureModel, Lifetimes, constant_rate
 
 # A repeat of the first crash says whether it comes at the same place; longer is wasted on it.
 _REPEAT_LENGTH = 5.0
@@ -31,6 +32,35 @@ def build_planner(
         return None
     if seed is not None:
         random.Random(seed).shuffle(texts)
+    changes = [parse_change(text) for text in texts]
+    planner = Investigation(
+        texts,
+        priors=priors(changes, notebook.causes, catalogue),
+        confidence=confidence,
+        failure_model=_known_before(notebook),
+        exclusive=exclusive_groups(changes),
+        skipped=notebook.skipped,
+        moving=[change.text for change in changes if may_move_steps(change)],
+    )
+    _tell_all(planner, notebook, texts)
+    return planner
+
+
+def build_search(
+    notebook: Notebook, confidence: float, catalogue: Catalogue, seed: int | None = None
+) -> CommitSearch | None:
+    """For commits in order. None if only the newest can be run."""
+    if all(text in notebook.dropped for text in notebook.changes):
+        return None
+    planner = CommitSearch(
+        notebook.changes, confidence, _known_before(notebook), untestable=notebook.dropped
+    )
+    _tell_all(planner, notebook, notebook.changes)
+    return planner
+
+
+def _known_before(notebook: Notebook) -> FailureModel:
+    """What runs before the investigation showed of the failure."""
     unit = notebook.unit
     earlier_crashes, earlier_survivals = notebook.comparable_earlier()
     given = constant_rate(Lifetimes.of(earlier_crashes, earlier_survivals))
@@ -40,20 +70,13 @@ def build_planner(
             t.exposure(unit) for t in notebook.comparable_trials() if t.outcome == "crashed"
         ]
         resolution = max(0.2, 0.1 * max(times, default=1.0))
-    changes = [parse_change(text) for text in texts]
-    planner = Investigation(
-        texts,
-        priors=priors(changes, notebook.causes, catalogue),
-        confidence=confidence,
-        failure_model=replace(given, resolution=resolution),
-        exclusive=exclusive_groups(changes),
-        skipped=notebook.skipped,
-        moving=[change.text for change in changes if may_move_steps(change)],
-    )
+    return replace(given, resolution=resolution)
+
+
+def _tell_all(planner: Investigation, notebook: Notebook, texts: Sequence[str]) -> None:
     for trial in notebook.comparable_trials():
         if set(trial.took_effect) <= set(texts):
             tell(planner, trial, notebook)
-    return planner
 
 
 def tell(planner: Investigation, trial: Trial, notebook: Notebook) -> None:

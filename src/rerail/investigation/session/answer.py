@@ -46,6 +46,7 @@ def answer_of(
         "reproducer": None,
         "raised": raised,
         "start": notebook.start,
+        "environments": list(notebook.environments.values()),
     }
     if investigation is None:
         if notebook.failure is None:

@@ -75,7 +75,10 @@ class Judge:
             cause=failure.cause if failure else None,
             run=folder.id,
             summary=summary,
-            not_applied=_without_effect(folder, each.changes, each.variables),
+            not_applied=(
+                *_without_effect(folder, each.changes, each.variables),
+                *(each.ready.without_effect() if each.ready else ()),
+            ),
             raised=self._raised(each, folder),
             lasted_seconds=elapsed,
             checkpoint=each.checkpoint,

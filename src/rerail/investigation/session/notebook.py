@@ -52,6 +52,7 @@ class Notebook:
     earlier_seconds: float = 0.0
     raising: dict[str, Any] | None = None  # a `Raise`, once one was thought of
     start: dict[str, Any] | None = None  # a `Start`, once a checkpoint was thought of
+    environments: dict[str, dict[str, Any]] = field(default_factory=dict)  # those that were built
     trials: list[Trial] = field(default_factory=list)
     seconds: float = 0.0
     answer: dict[str, Any] | None = None
@@ -82,7 +83,8 @@ class Notebook:
             setattr(self, name, document[name])
         for name in ("earlier_crashes", "earlier_survivals", "earlier_runs"):
             setattr(self, name, document[name])
-        for name in ("phase", "earlier_seconds", "raising", "start"):  # not in the first notebooks
+        # Not in the first notebooks:
+        for name in ("phase", "earlier_seconds", "raising", "start", "environments"):
             setattr(self, name, document.get(name, getattr(self, name)))
         self.failure = Failure(**document["failure"]) if document["failure"] else None
         profile = document["profile"]
@@ -171,6 +173,7 @@ class Notebook:
             "earlier_seconds": self.earlier_seconds,
             "raising": self.raising,
             "start": self.start,
+            "environments": self.environments,
             "trials": [trial.to_json() for trial in self.trials],
             "seconds": self.seconds,
             "answer": self.answer,

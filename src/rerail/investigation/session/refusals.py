@@ -6,14 +6,15 @@ nothing either: alone it is left out at once, among others each of them is tried
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from rerail.catalogue import load_catalogue
-from rerail.changes import Change, why_not
+from rerail.changes import Change
 from rerail.investigation.planner.observation import Plan
 from rerail.investigation.session.notebook import Notebook
 from rerail.investigation.session.trial import Trial
+from rerail.investigation.session.trial_setup import TrialSetup
 
 MOST_OTHER = 3
 # A death of another cause this early is the change's own doing: the program refuses it.
@@ -23,8 +24,9 @@ _SUSPECT = "whether the program takes this change"
 
 
 class Refusals:
-    def __init__(self, notebook: Notebook, say: Callable[[str], None]) -> None:
+    def __init__(self, notebook: Notebook, say: Callable[[str], None], setup: TrialSetup) -> None:
         self.notebook = notebook
+        self._setup = setup
         self.suspects: list[str] = []  # may be what the program refuses: each is tried alone
         self._say = say
 
@@ -32,13 +34,13 @@ class Refusals:
         self.notebook.dropped[change] = why
         self._say(f"left out: {change}: {why}")
 
-    def those_that_apply(self, changes: Sequence[Change], environ: Mapping[str, str]) -> list[str]:
+    def those_that_apply(self, changes: Sequence[Change]) -> list[str]:
         """By what is known of the command so far; the others are left out and named."""
         applying = []
         for change in changes:
             if change.text in self.notebook.dropped:
                 continue
-            reason = why_not(change, self.notebook.profile, self.notebook.command, environ)
+            reason = self._setup.why_not(change, self.notebook.profile)
             if reason is None:
                 applying.append(change.text)
             else:

@@ -14,12 +14,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rerail.changes import apply_changes, default_changes, parse_change, parse_changes
+from rerail.changes import default_changes, parse_change, parse_changes
 from rerail.errors import RerailError, UsageError
+from rerail.investigation.edits.versions import ProgramVersions
+from rerail.investigation.environments.uv import EnvironmentNotBuilt
 from rerail.investigation.planner.inquiry import Investigation
 from rerail.investigation.planner.observation import Plan
 from rerail.investigation.planner.planner_setup import (
     build_planner,
+    build_search,
     least_exposure,
     mean_exposure,
     plan_to_repeat,
@@ -29,21 +32,15 @@ from rerail.investigation.reproducer.build import make_reproducer
 from rerail.investigation.reproducer.files import refuse_if_taken
 from rerail.investigation.reproducer.reduction import Reduction
 from rerail.investigation.session.answer import answer_of, keep_with_run
-from rerail.investigation.session.exposure import elapsed_seconds, measure
-from rerail.investigation.session.failure import Failure
-from rerail.investigation.session.from_checkpoint import (
-    UNTIL_SEEN,
-    CheckpointStart,
-    Place,
-    resuming_of,
-    scratch_of,
-)
+from rerail.investigation.session.beginning import Beginning
+from rerail.investigation.session.exposure import elapsed_seconds
+from rerail.investigation.session.from_checkpoint import UNTIL_SEEN
 from rerail.investigation.session.judging import Judge
 from rerail.investigation.session.notebook import Notebook
 from rerail.investigation.session.raise_hazard import Raising
 from rerail.investigation.session.refusals import Refusals
-from rerail.investigation.session.start import Start
 from rerail.investigation.session.trial import Trial
+from rerail.investigation.session.trial_setup import TrialSetup
 from rerail.investigation.session.watching import (
     InvestigationWatcher,
     IsolateOptions,
@@ -51,7 +48,7 @@ from rerail.investigation.session.watching import (
     UnderWay,
 )
 from rerail.recorder import CommandNotStarted, find_program
-from rerail.scheduling import NotEnoughMemory, Scheduler, Task, open_scheduler
+from rerail.scheduling import NotEnoughMemory, Scheduler, open_scheduler
 from rerail.store import RunFolder, Store
 
 POLL_SECONDS = 0.1
@@ -89,28 +86,50 @@ class InvestigationSession:
         self.watcher = watcher
         self.environ = dict(os.environ)
         self.cwd = str(Path.cwd())
-        self.asked = parse_changes(tries)
+        self.program = ProgramVersions.asked_for(
+            tries, options, Path(self.cwd), store.home, watcher.said
+        )
+        self.asked = parse_changes([*tries, *self.program.changes])
         try:
             find_program(self.command[0], self.environ)
         except CommandNotStarted as error:
             raise UsageError(error.message, "Check the command after --.") from None
+        if options.scheduler != "local" and any(c.needs_environment for c in self.asked):
+            raise UsageError(
+                "versions can be tried on this machine only",
+                "Their environments are built here: leave --scheduler out.",
+            )
         if options.reproducer is not None:
             refuse_if_taken(options.reproducer)
         self.notebook = Notebook.open(
             store.home,
             self.command,
             self.cwd,
-            [change.text for change in self.asked],
+            [*(change.text for change in self.asked), *self.program.marks],
             is_fresh=options.is_fresh,
         )
         self.judge = Judge(self.notebook)
         self.investigation: Investigation | None = None
         self.under_way: list[UnderWay] = []
-        self._refusals = Refusals(self.notebook, watcher.said)
+        self.setup = TrialSetup.of_experiment(
+            self.command,
+            self.cwd,
+            self.environ,
+            store,
+            self.notebook.key,
+            options,
+            watcher.said,
+            lambda: self.seconds_left,
+            self.program,
+            options.jobs,
+        )
+        asked = {c.package: c.value for c in self.asked if c.kind == "package"}
+        self.setup.environments.peers = asked
+        self._refusals = Refusals(self.notebook, watcher.said, self.setup)
+        self._beginning = Beginning(self.notebook, store, self.setup.checkpoints)
         self._raising = Raising(
             self.notebook, options.raises_hazard, options.budget_seconds, watcher.said
         )
-        self._checkpoints = self._open_checkpoints()
         self._jobs = options.jobs
         self._started = time.monotonic()
         self._spent_before = self.notebook.seconds
@@ -130,16 +149,22 @@ class InvestigationSession:
         return document
 
     def _inquire(self) -> dict[str, Any]:
-        self._refuse_what_cannot_apply()
+        try:
+            self._refuse_what_cannot_apply()
+            return self._inquire_into_what_applies()
+        finally:
+            self.setup.close()
+
+    def _inquire_into_what_applies(self) -> dict[str, Any]:
         if self.notebook.trials:
             count = len(self.notebook.trials)
             self.watcher.said(f"goes on after {count} trial{'s' * (count > 1)} on record")
-        elif self.notebook.failure is None:
+        elif self.notebook.failure is None and self.program.is_as_recorded:
             seen = self.judge.learn_from_earlier_runs(self.store, self.cwd)
             if self.notebook.failure is not None:
                 runs = f"{seen} earlier run{'s' * (seen > 1)}"
                 self.watcher.said(f"seen in {runs}: {self.notebook.failure.summary}")
-        if self.notebook.failure is None and self._checkpoints is not None:
+        if self.notebook.failure is None and self.setup.checkpoints is not None:
             self.watcher.said(UNTIL_SEEN)
         scheduler = open_scheduler(self.options.scheduler, self.options.jobs)
         try:
@@ -151,8 +176,6 @@ class InvestigationSession:
             self._stop_all()
         finally:
             scheduler.close()
-            if self._checkpoints is not None:
-                self._checkpoints.close()
             document = self._conclude()
         return document
 
@@ -198,10 +221,8 @@ class InvestigationSession:
         if self.notebook.failure is None:
             return self._plan_to_see_it()
         running = [each.plan for each in self.under_way]
-        start = self._start_under_test()
-        if start is not None:
-            why = f"whether it fails from {start.checkpoint} too"
-            return None if running else Plan((), start.limit(self.notebook.unit), why)
+        if self._beginning.under_test is not None:
+            return None if running else self._beginning.plan()
         raised = self._raising.next_plan(running)
         if raised is not None:
             return raised
@@ -241,33 +262,25 @@ class InvestigationSession:
         changes = [parse_change(text) for text in plan.changes]
         raised = [parse_change(text) for text in self._raising.for_trials]
         both = [*raised, *changes]
-        place = self._checkpoints.place() if self._checkpoints else Place(self.command)
-        if self._checkpoints is not None and self._checkpoints.start is not None:
-            start = self._checkpoints.start
-            if start.to_json() != self.notebook.start:  # there was no room for the copy
-                self._keep_start(start)
-        environ = {**self.environ, **place.variables}
-        changed = apply_changes(place.command, environ, both, self.notebook.profile)
-        texts = tuple(change.text for change in both)
-        task = Task(
-            command=changed.command,
-            cwd=self.cwd,
-            home=str(self.store.home.absolute()),
-            environ={**environ, **changed.variables},
-            label=f"isolate {self.notebook.key} trial {number} {os.urandom(3).hex()}",
-            stall_seconds=self._stall_seconds(),
-            settings={
-                **place.settings,
-                "investigation": self.notebook.key,
-                "changes": list(texts),
-                "raised": [change.text for change in raised],
-                "changed_environment": changed.variables,
-            },
+        try:
+            ready = self.setup.ready(both, self.notebook.profile)
+        except EnvironmentNotBuilt as error:
+            self._refusals.leave_out(changes[-1].text, str(error))
+            self._set_planner_up()
+            return
+        if self._beginning.was_given_up():
+            self._go_on()
+        self.notebook.environments.update(self.setup.environments.told)
+        task = ready.task(
+            f"isolate {self.notebook.key} trial {number} {os.urandom(3).hex()}",
+            self._stall_seconds(),
+            {"investigation": self.notebook.key, "raised": [change.text for change in raised]},
         )
+        texts = tuple(change.text for change in both)
         self.watcher.started(number, replace(plan, changes=texts))
         running, now = scheduler.start(task), time.monotonic()
-        each = UnderWay(number, plan, changes, changed.variables, running, now, raised=raised)
-        each.place, each.checkpoint = place, place.settings.get("resumed_from", "")
+        each = UnderWay(number, plan, changes, ready.variables, running, now, raised=raised)
+        each.ready = ready
         self.under_way.append(each)
 
     def _look_at(self, each: UnderWay) -> None:
@@ -289,7 +302,7 @@ class InvestigationSession:
 
     def _has_said_enough(self, each: UnderWay) -> bool:
         assert self.investigation is not None
-        if self._start_under_test() is not None:
+        if self._beginning.under_test is not None:
             return False
         if tuple(change.text for change in each.raised) != self.notebook.raised:
             return False  # what is being measured is the raise, of which the planner knows nothing
@@ -311,8 +324,8 @@ class InvestigationSession:
     def _finish(self, each: UnderWay) -> None:
         self.under_way.remove(each)
         trial = self.judge.judge(each)
-        if each.place is not None:
-            each.place.remove()
+        if each.ready is not None:
+            each.ready.leave()
         self.notebook.trials.append(trial)
         self.notebook.seconds = self._seconds()
         if self.notebook.failure is not None:
@@ -325,9 +338,9 @@ class InvestigationSession:
 
     def _take_note(self, trial: Trial) -> None:
         """Tell the planner, and leave out changes that the program does not take."""
-        if self._checkpoints is not None and self._start_under_test() is not None:
-            start = self._checkpoints.take_note(trial, *self._failed_run(), self.notebook.unit)
-            self._keep_start(start)
+        if self._beginning.under_test is not None:
+            self._beginning.take_note(trial)
+            self._go_on()
             return
         if trial.raised != self.notebook.raised:
             if self._raising.take_note(trial):
@@ -342,7 +355,7 @@ class InvestigationSession:
     def _refuse_what_cannot_apply(self) -> None:
         """What the command alone shows; the rest is known once a run is on record."""
         plain = [change for change in self.asked if change.kind != "own"]
-        applying = self._refusals.those_that_apply(plain, self.environ)
+        applying = self._refusals.those_that_apply(plain)
         if self.asked and not applying and len(plain) == len(self.asked):
             text, reason = next(iter(self.notebook.dropped.items()))
             raise UsageError(f"{text!r} does not apply: {reason}")
@@ -358,63 +371,22 @@ class InvestigationSession:
                 self.command,
                 self.environ,
             )
-            notebook.changes = self._refusals.those_that_apply(changes, self.environ)
-        if self._checkpoints is None:
-            notebook.start = None  # asked again without checkpoints: trials begin anew
-            self._go_on_from(None)
-        elif notebook.start is None:
-            folder, failure = self._failed_run()
-            elapsed = folder.info().elapsed_seconds or 0.0
-            crash = measure(folder, elapsed).of(notebook.unit, died=True)
-            self._keep_start(self._checkpoints.choose(folder, failure, crash, notebook.unit))
-        else:
-            start = Start.from_json(notebook.start)
-            self._keep_start(self._checkpoints.take_up(start, self._failed_run()[0]))
+            notebook.changes = self._refusals.those_that_apply(changes)
+        self._beginning.settle()
+        self._go_on()
 
-    def _keep_start(self, start: Start) -> None:
-        self.notebook.start = start.to_json()
-        self._go_on_from(start)
-
-    def _go_on_from(self, start: Start | None) -> None:
+    def _go_on(self) -> None:
         """Where trials begin is decided, or about to be tested."""
-        if start is None or start.state != "testing":
+        if self._beginning.under_test is None:
             self._raising.consider(self.environ)
         self.notebook.save()
         self._set_planner_up()
 
-    def _start_under_test(self) -> Start | None:
-        start = Start.from_json(self.notebook.start) if self.notebook.start else None
-        is_open = self._checkpoints is not None and start is not None and start.state == "testing"
-        return start if is_open else None
-
-    def _failed_run(self) -> tuple[RunFolder, Failure]:
-        failure = self.notebook.failure
-        assert failure is not None
-        return RunFolder(self.store.runs / failure.run), failure
-
-    def _open_checkpoints(self) -> CheckpointStart | None:
-        options = self.options
-        resuming = resuming_of(
-            self.store,
-            self.command,
-            self.cwd,
-            self.environ,
-            options.checkpoint,
-            options.resume_args,
-        )
-        if resuming is None:
-            return None
-        scratch = scratch_of(self.store, self.notebook.key)
-        return CheckpointStart(
-            self.command, self.cwd, self.environ, scratch, resuming, self.watcher.said
-        )
-
     def _set_planner_up(self) -> None:
         """Anew from the notebook, with the changes that are left."""
         catalogue = self.judge.diagnostician.catalogue
-        planner = build_planner(
-            self.notebook, self.options.confidence, catalogue, self.options.seed
-        )
+        build = build_search if self.options.bisect is not None else build_planner
+        planner = build(self.notebook, self.options.confidence, catalogue, self.options.seed)
         if planner is None:
             self.notebook.save()
             dropped = self.notebook.dropped.items()
@@ -472,6 +444,7 @@ class InvestigationSession:
         document = answer_of(
             self.notebook, self.investigation, self._why_ended, self._raising.answer()
         )
+        document.update(self.program.about_the_answer(document, self.investigation))
         self._keep(document)
         return document
 

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from rerail.investigation.edits.words import headline_about_program, lines_about_program
 from rerail.investigation.planner.observation import Plan
 from rerail.investigation.session.start import about_the_start
 from rerail.investigation.session.trial import Trial, changes_in_words
@@ -101,11 +102,15 @@ def _what_came_of(trial: Trial) -> str:
 def summary_lines(document: dict[str, Any]) -> list[str]:
     """The answer in sentences."""
     lines = [_headline(document)]
+    for built in document.get("environments", ()):
+        if built["besides"] and built["changes"] == document["changes"]:
+            lines.append(f"It had to change besides: {', '.join(built['besides'])}.")
     if document["alternatives"]:
         others = "; ".join(" and ".join(each) for each in document["alternatives"])
         lines.append(f"So does: {others}")
     if document["reason"] and document["status"] != "confirmed":
         lines.append(document["reason"][:1].upper() + document["reason"][1:] + ".")
+    lines += lines_about_program(document)
     failure = document.get("failure")
     if failure:
         cause = f" ({failure['cause']})" if failure["cause"] else ""
@@ -157,6 +162,9 @@ def _about_the_raise(document: dict[str, Any]) -> list[str]:
 def _headline(document: dict[str, Any]) -> str:
     status = document["status"]
     sure = f"confidence {document['confidence']:.1%}"
+    about_program = headline_about_program(document, sure)
+    if about_program:
+        return about_program
     if status == "confirmed":
         names = " and ".join(document["changes"])
         verb = "removes" if len(document["changes"]) == 1 else "together remove"

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from rerail.changes import Change
 from rerail.investigation.planner.observation import Plan
-from rerail.investigation.session.from_checkpoint import Place
 from rerail.investigation.session.trial import Trial
+from rerail.investigation.session.trial_setup import ReadyTrial
 from rerail.scheduling import RunningTask
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ class IsolateOptions:
     reproducer: Path | None = None  # the folder that gets the smallest command that fails
     checkpoint: str | None = None  # a pattern; None: as the recorded run was given it
     resume_args: str | None = None
+    keeps_environments: bool = False  # those that were built for versions
+    edits: str | None = None  # take back the user's edits: "" those not committed, else since REV
+    bisect: str | None = None  # GOOD..BAD: which commit brought it
 
 
 class InvestigationWatcher(Protocol):
@@ -72,5 +75,9 @@ class UnderWay:
     stopped_ns: int | None = None
     exposure: float = 0.0
     raised: list[Change] = field(default_factory=list)
-    place: Place | None = None
-    checkpoint: str = ""  # where it began
+    ready: ReadyTrial | None = None  # None: it runs the command as it is
+
+    @property
+    def checkpoint(self) -> str:
+        """Where it began."""
+        return self.ready.checkpoint if self.ready is not None else ""

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import ast
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rerail.platform.command_line import innermost, program_call
+from rerail.platform.interpreter import editable_folders
 from rerail.platform.patterns import linear
 
 _LIBRARY = linear(r"\.(?:so(?:\.[\d.]+)?|dylib)$")
@@ -56,7 +57,7 @@ def read_program(
     program.path = str(path) if path else ""
     own = [path.parent] if path else []
     own += [cwd, *(cwd / p for p in environ.get("PYTHONPATH", "").split(":") if p)]
-    own += list(_editable(paths))
+    own += list(editable_folders(paths))
     _follow(program, path, text, own)
     return program
 
@@ -81,7 +82,7 @@ def _find_source(
     if call is not None and call.kind == "code":
         return None, call.target
     if call is not None and call.kind == "module":
-        found = _module_file(call.target, [cwd, *_editable(paths), *map(Path, paths)])
+        found = _module_file(call.target, [cwd, *editable_folders(paths), *map(Path, paths)])
         if found is not None:
             return found, _text(found)
     named = [call.target] if call is not None and call.kind == "script" else []
@@ -109,19 +110,6 @@ def _text(path: Path) -> str:
             return file.read(_MOST_FILE_BYTES).decode(errors="replace")
     except OSError:
         return ""
-
-
-def _editable(paths: Sequence[str]) -> Iterator[Path]:
-    """Folders that .pth files add: packages installed for development."""
-    for folder in paths:
-        try:
-            files = sorted(Path(folder).glob("*.pth"))
-        except OSError:
-            continue
-        for file in files:
-            for line in _text(file).splitlines():
-                if line.startswith("/") and Path(line).is_dir():
-                    yield Path(line)
 
 
 def _module_file(name: str, folders: Sequence[Path]) -> Path | None:

@@ -12,16 +12,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from rerail.changes import Change, Profile, apply_changes
+from rerail.changes import Change, Profile
 from rerail.errors import RerailError
 from rerail.investigation import (
-    CheckpointStart,
     Diagnostician,
     Distance,
     Failure,
-    Place,
+    ReadyTrial,
     Trial,
     TrialOutcome,
+    TrialSetup,
     Unit,
     Verification,
     died_before,
@@ -30,7 +30,7 @@ from rerail.investigation import (
 )
 from rerail.remedies.restart.death import told_to_end
 from rerail.remedies.verification.trace import Trace, read_trace
-from rerail.scheduling import RunningTask, Scheduler, Task
+from rerail.scheduling import RunningTask, Scheduler
 from rerail.store import RunFolder, Store
 
 POLL_SECONDS = 0.1
@@ -72,13 +72,12 @@ class Laboratory:
 
     command: tuple[str, ...]
     cwd: str
-    environ: dict[str, str]
     store: Store
     scheduler: Scheduler
     diagnostician: Diagnostician
     deadline: float  # on the monotonic clock
+    setup: TrialSetup
     stall_seconds: float | None = None
-    checkpoints: CheckpointStart | None = None  # where runs begin and write; None: as typed
 
     def try_once(
         self,
@@ -87,37 +86,23 @@ class Laboratory:
         wanted: Wanted,
         is_enough: Callable[[Distance], bool],
     ) -> Tried:
-        place = self.checkpoints.place() if self.checkpoints else Place(self.command)
+        ready = self.setup.ready(changes, wanted.profile)
         try:
-            return self._try_at(place, changes, settings, wanted, is_enough)
+            return self._try(ready, settings, wanted, is_enough)
         finally:
-            place.remove()
+            ready.leave()
 
-    def _try_at(
+    def _try(
         self,
-        place: Place,
-        changes: Sequence[Change],
+        ready: ReadyTrial,
         settings: dict[str, Any],
         wanted: Wanted,
         is_enough: Callable[[Distance], bool],
     ) -> Tried:
-        environ = {**self.environ, **place.variables}
-        changed = apply_changes(place.command, environ, changes, wanted.profile)
-        texts = [change.text for change in changes]
-        task = Task(
-            command=changed.command,
-            cwd=self.cwd,
-            home=str(self.store.home.absolute()),
-            environ={**environ, **changed.variables},
-            label=f"verify {' '.join(texts)[:40] or 'unchanged'} {os.urandom(3).hex()}",
-            stall_seconds=self.stall_seconds,
-            settings={
-                **place.settings,
-                **settings,
-                "changes": texts,
-                "changed_environment": changed.variables,
-            },
-        )
+        changes = ready.changes
+        texts = tuple(change.text for change in changes)
+        label = f"verify {' '.join(texts)[:40] or 'unchanged'} {os.urandom(3).hex()}"
+        task = ready.task(label, self.stall_seconds, settings)
         running = self.scheduler.start(task)
         trace = Trace()
         stopped_ns: int | None = None
@@ -132,9 +117,14 @@ class Laboratory:
         path = running.folder()
         if path is None:
             why = running.problem() or "it left no record"
-            lost = Trial(tuple(texts), "lost", Distance(0, 0, 0.0), summary=why, counts=False)
+            lost = Trial(texts, "lost", Distance(0, 0, 0.0), summary=why, counts=False)
             return Tried(lost, None, stopped=stopped)
-        return self.judge(RunFolder(path), changes, wanted, trace, stopped_ns, stopped)
+        tried = self.judge(RunFolder(path), changes, wanted, trace, stopped_ns, stopped)
+        missed = ready.without_effect()
+        if missed:
+            trial = replace(tried.trial, not_applied=(*tried.trial.not_applied, *missed))
+            return replace(tried, trial=trial)
+        return tried
 
     def _watch(
         self,

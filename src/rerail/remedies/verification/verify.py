@@ -15,18 +15,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from rerail.changes import Profile, exclusive_groups, parse_changes, why_not
+from rerail.changes import Profile, exclusive_groups, parse_changes
 from rerail.errors import RerailError, UsageError
 from rerail.investigation import (
     UNTIL_SEEN,
-    CheckpointStart,
     Diagnostician,
     Distance,
+    EnvironmentNotBuilt,
+    ProgramVersions,
     Start,
+    TrialSetup,
     changes_in_words,
     measure,
-    resuming_of,
-    scratch_of,
 )
 from rerail.recorder import CommandNotStarted, find_program
 from rerail.remedies.verification.answer import answer_of, exposure_in_words, keep_with_run, percent
@@ -61,6 +61,7 @@ class VerifyOptions:
     is_fresh: bool = False  # runs of an earlier verification do not count
     checkpoint: str | None = None  # a pattern; None: as the recorded run was given it
     resume_args: str | None = None
+    keeps_environments: bool = False  # those that were built for versions
 
 
 class VerificationWatcher(Protocol):
@@ -117,20 +118,31 @@ class VerificationSession:
             find_program(self.command[0], environ)
         except CommandNotStarted as error:
             raise UsageError(error.message, "Check the command after --.") from None
+        cwd = str(Path.cwd())
+        program = ProgramVersions.asked_for(changes, None, Path(cwd), store.home, watcher.said)
+        self._what = [*(change.text for change in self.changes), *program.marks]
+        self._key = verification_key(self.command, cwd, self._what)
         self._lab = Laboratory(
             command=self.command,
-            cwd=str(Path.cwd()),
-            environ=environ,
+            cwd=cwd,
             store=store,
             scheduler=open_scheduler(),
             diagnostician=Diagnostician(),
             deadline=self._started + options.budget_seconds,
+            setup=TrialSetup.of_experiment(
+                self.command,
+                cwd,
+                environ,
+                store,
+                self._key,
+                options,
+                watcher.said,
+                lambda: self._started + options.budget_seconds - time.monotonic(),
+                program,
+            ),
             stall_seconds=options.stall_seconds,
         )
         self.start: Start | None = None  # where runs begin, if there are checkpoints
-        self._lab.checkpoints = self._open_checkpoints()
-        texts = [change.text for change in self.changes]
-        self._key = verification_key(self.command, self._lab.cwd, texts)
 
     def run(self) -> dict[str, Any]:
         self.baseline = read_baseline(
@@ -146,8 +158,8 @@ class VerificationSession:
                 "no run of this command that failed is on record: nothing to compare with",
                 "A fix is measured against the failure. Record it first: rerail run -- CMD",
             )
-        self._refuse_what_cannot_apply()
         try:
+            self._refuse_what_cannot_apply()
             self._see_the_failure()
             self._test_the_checkpoint()
             self._repeat_the_failure()
@@ -157,10 +169,11 @@ class VerificationSession:
             self.ended_because = str(ended)
         except KeyboardInterrupt:
             self.ended_because = "interrupted"
+        except EnvironmentNotBuilt as error:
+            self.ended_because = str(error)
         finally:
             self._lab.scheduler.close()
-            if self._lab.checkpoints is not None:
-                self._lab.checkpoints.close()
+            self._lab.setup.close()
         document = answer_of(self, time.monotonic() - self._started)
         keep_with_run(document, self.store)
         return document
@@ -201,7 +214,7 @@ class VerificationSession:
             if change.kind == "own" and self.baseline is None:
                 continue
             profile = self.baseline.profile if self.baseline else Profile()
-            reason = why_not(change, profile, self.command, self._lab.environ)
+            reason = self._lab.setup.why_not(change, profile)
             if reason is not None:
                 raise UsageError(f"{change.text!r} does not apply: {reason}")
 
@@ -209,7 +222,7 @@ class VerificationSession:
         if self.baseline is not None:
             return
         self._watcher.said("no failed run of this command, as it is now, is on record")
-        if self._lab.checkpoints is not None:
+        if self._lab.setup.checkpoints is not None:
             self._watcher.said(UNTIL_SEEN)
         for _ in range(MOST_REFERENCES):
             found = self._run_unchanged("to see the failure", limit=None)
@@ -221,26 +234,9 @@ class VerificationSession:
                 return
         raise _Ended(f"it did not fail in {MOST_REFERENCES} runs without any change")
 
-    def _open_checkpoints(self) -> CheckpointStart | None:
-        lab, options = self._lab, self.options
-        resuming = resuming_of(
-            self.store,
-            lab.command,
-            lab.cwd,
-            lab.environ,
-            options.checkpoint,
-            options.resume_args,
-        )
-        if resuming is None:
-            return None
-        texts = [change.text for change in self.changes]
-        scratch = scratch_of(self.store, verification_key(lab.command, lab.cwd, texts))
-        said = self._watcher.said
-        return CheckpointStart(lab.command, lab.cwd, lab.environ, scratch, resuming, said)
-
     def _test_the_checkpoint(self) -> None:
         """Whether the failure comes from a checkpoint too, so that runs may begin there."""
-        checkpoints, known = self._lab.checkpoints, self.known
+        checkpoints, known = self._lab.setup.checkpoints, self.known
         if checkpoints is None:
             return
         folder = RunFolder(self.store.runs / known.failure.run)
@@ -265,8 +261,8 @@ class VerificationSession:
             ):
                 self._note_reference(each)
         if self.start.state == "adopted":
-            texts = [*(change.text for change in self.changes), self.start.identity]
-            self._key = verification_key(self.command, self._lab.cwd, texts)
+            what = [*self._what, self.start.identity]
+            self._key = verification_key(self.command, self._lab.cwd, what)
 
     def _repeat_the_failure(self) -> None:
         """After one crash 95 % takes 19 times as long; a second one is cheap, and tells where."""

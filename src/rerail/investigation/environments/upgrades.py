@@ -1,0 +1,71 @@
+"""Two lists of what was installed: each package that differs is one change back.
+
+In: two requirement files as `pip freeze` writes them, of before and of now. Out: texts of changes,
+one for each package whose version differs, that came or that went, and what was passed over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+
+from rerail.changes import WITHOUT
+from rerail.errors import UnreadableInput, UsageError
+from rerail.platform.distributions import normalised
+
+_MOST_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class Upgrades:
+    changes: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def read_upgrades(old: Path, new: Path) -> Upgrades:
+    notes: list[str] = []
+    before, after = dict(_read(old, notes)), dict(_read(new, notes))
+    changes = []
+    for name in sorted({*before, *after}):
+        if name not in before:
+            changes.append(f"{WITHOUT}{name}")
+        elif before[name] != after.get(name):
+            changes.append(before[name])
+    if not changes:
+        raise UsageError(f"{old} and {new} name the same versions: nothing was upgraded")
+    return Upgrades(tuple(changes), tuple(notes))
+
+
+def _read(path: Path, notes: list[str]) -> Iterator[tuple[str, str]]:
+    """Name and requirement of each line that says exactly what was installed."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(_MOST_BYTES).decode(errors="replace")
+    except OSError as error:
+        raise UnreadableInput(f"{path} cannot be read: {error.strerror or error}") from None
+    for line in text.replace("\\\n", " ").splitlines():
+        stripped = line.partition(" #")[0].partition(" --hash")[0].strip()
+        if not stripped or stripped.startswith("#"):
+            continue
+        try:
+            requirement = Requirement(stripped)
+        except InvalidRequirement:
+            notes.append(f"{path}: passed over {stripped!r}, which names no package and version")
+            continue
+        requirement.marker = None
+        if requirement.url or _is_exact(requirement):
+            yield normalised(requirement.name), str(requirement)
+        else:
+            notes.append(f"{path}: passed over {stripped!r}, which names no exact version")
+
+
+def _is_exact(requirement: Requirement) -> bool:
+    specifiers = list(requirement.specifier)
+    return (
+        len(specifiers) == 1
+        and specifiers[0].operator in ("==", "===")
+        and not specifiers[0].version.endswith("*")
+    )
