@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from rerail.report import (
         cause_page,
         html,
-        live,
         live_screen,
         markdown,
         run_list,
@@ -32,7 +31,6 @@ __all__ = [
     "build_report",
     "cause_page",
     "html",
-    "live",
     "live_screen",
     "markdown",
     "pack",
@@ -51,7 +49,6 @@ __getattr__ = door(
         "build_report": "build",
         "cause_page": "cause_page",
         "html": "html",
-        "live": "live",
         "live_screen": "live_screen",
         "markdown": "markdown",
         "pack": "package",

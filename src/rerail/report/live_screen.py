@@ -1,6 +1,6 @@
 """Drawing how a run stands: one screen, whatever its size.
 
-In: a `Standing`, a width and a height. Out: a rich renderable of at most that many lines, none
+In: a `LiveView`, a width and a height. Out: a rich renderable of at most that many lines, none
 wider than the width. Colours say what the words say already, so that nothing is lost without them.
 """
 
@@ -13,9 +13,7 @@ from collections.abc import Sequence
 from rich.console import Group
 from rich.text import Text
 
-from rerail.report.live import ProcessLine, Standing, one_line
-from rerail.report.live_memory import Memory
-from rerail.report.live_progress import Loss, Progress
+from rerail.live import LiveView, Loss, Memory, ProcessLine, Progress, one_line
 from rerail.wording import bytes_in_words, duration_in_words
 
 _LABEL = 10
@@ -24,15 +22,15 @@ _SPARKS = "▁▂▃▄▅▆▇█"
 _SOON_SECONDS = 600.0
 
 
-def render(standing: Standing, width: int = 80, height: int = 24) -> Group:
+def render(view: LiveView, width: int = 80, height: int = 24) -> Group:
     """One screen. What does not fit goes in this order: output, processes, never the rest."""
-    top = [*_head(standing), Text(""), *_measures(standing)]
-    processes = _processes(standing.processes, max(3, min(8, height - len(top) - 6)))
+    top = [*_head(view), Text(""), *_measures(view)]
+    processes = _processes(view.processes, max(3, min(8, height - len(top) - 6)))
     room = height - len(top) - len(processes) - 3
     lines = [*top, Text(""), *processes]
-    if room > 0 and standing.output:
+    if room > 0 and view.output:
         lines += [Text(""), Text("Last output", style="bold")]
-        lines += [Text(f"  {text}", style="dim") for text in standing.output[-room:]]
+        lines += [Text(f"  {text}", style="dim") for text in view.output[-room:]]
     for line in lines:
         line.no_wrap = True
         line.overflow = "ellipsis"
@@ -40,15 +38,15 @@ def render(standing: Standing, width: int = 80, height: int = 24) -> Group:
     return Group(*lines[:height])
 
 
-def status_line(standing: Standing) -> str:
+def status_line(view: LiveView) -> str:
     """The same in one line, for where there is no screen to draw on."""
-    parts = [standing.headline]
-    if standing.progress:
-        parts.append(_progress_words(standing.progress))
-    if standing.loss and standing.loss.latest is not None:
-        parts.append(f"loss {standing.loss.latest:.4g}")
-    if standing.memory:
-        parts.append(_memory_words(standing.memory))
+    parts = [view.headline]
+    if view.progress:
+        parts.append(_progress_words(view.progress))
+    if view.loss and view.loss.latest is not None:
+        parts.append(f"loss {view.loss.latest:.4g}")
+    if view.memory:
+        parts.append(_memory_words(view.memory))
     return " · ".join(part for part in parts if part)
 
 
@@ -70,32 +68,32 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(drawn)
 
 
-def _head(standing: Standing) -> list[Text]:
-    style = {"running": "green", "lost": "red"}.get(standing.state, "green")
-    title = Text(f"{standing.id}  ", style="bold")
-    title.append(standing.headline, style="red" if standing.is_bad else style)
-    lines = [title, Text(f"$ {one_line(standing.command)}", style="dim")]
-    if standing.why:
-        lines.append(Text(f"Why       {' '.join(standing.why.split())}", style="bold"))
-    if standing.leading_cause:
-        chance = standing.leading_probability
+def _head(view: LiveView) -> list[Text]:
+    style = {"running": "green", "lost": "red"}.get(view.state, "green")
+    title = Text(f"{view.id}  ", style="bold")
+    title.append(view.headline, style="red" if view.is_bad else style)
+    lines = [title, Text(f"$ {one_line(view.command)}", style="dim")]
+    if view.why:
+        lines.append(Text(f"Why       {' '.join(view.why.split())}", style="bold"))
+    if view.leading_cause:
+        chance = view.leading_probability
         said = f" ({chance:.0%})" if chance is not None else ""
-        lines.append(Text(f"Cause     {standing.leading_cause}{said}", style="bold red"))
-    if standing.story:
-        lines.append(Text(f"Story     {standing.story}"))
-    for warning in standing.warnings[:2]:
+        lines.append(Text(f"Cause     {view.leading_cause}{said}", style="bold red"))
+    if view.story:
+        lines.append(Text(f"Story     {view.story}"))
+    for warning in view.warnings[:2]:
         lines.append(Text(f"Warning   {warning}", style="yellow"))
     return lines
 
 
-def _measures(standing: Standing) -> list[Text]:
+def _measures(view: LiveView) -> list[Text]:
     lines = []
-    if standing.progress:
-        lines += _progress(standing.progress)
-    if standing.loss:
-        lines.append(_loss(standing.loss))
-    if standing.memory:
-        lines += _memory(standing.memory)
+    if view.progress:
+        lines += _progress(view.progress)
+    if view.loss:
+        lines.append(_loss(view.loss))
+    if view.memory:
+        lines += _memory(view.memory)
     return lines or [Text("Nothing was measured yet.", style="dim")]
 
 
