@@ -121,8 +121,8 @@ def test_a_live_run_with_everything() -> None:
     assert view.processes[1].cpu_percent == pytest.approx(50.0)
     assert view.output == ["start", "loss 0.4"]
     text = "\n".join(drawn(view))
-    for part in ("472/1122", "epoch 2", "backward", "2 steps/s", "5 min 25 s to go", "falling",
-                 "cgroup", "growing 10 MiB/s", "at the limit in", "SIGKILL", "0.4"):  # fmt: skip
+    for part in ("472/1,122", "epoch 2", "backward", "2 steps/s", "5 min 25 s to go", "falling",
+                 "cgroup", "growing 10 MiB/s", "full in", "SIGKILL", "0.4"):  # fmt: skip
         assert part in text
 
 

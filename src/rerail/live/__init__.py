@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rerail.live.processes import ProcessLine
     from rerail.live.progress import Loss, Progress
     from rerail.live.snapshot import Snapshot
-    from rerail.live.view import LiveView, build, one_line, readable
+    from rerail.live.view import LiveView, build, one_line, one_line_of, readable
 
 __all__ = [
     "Alert",
@@ -32,6 +32,7 @@ __all__ = [
     "Snapshot",
     "build",
     "one_line",
+    "one_line_of",
     "readable",
     "take_snapshot",
 ]
@@ -50,6 +51,7 @@ __getattr__ = door(
         "Alert": "alerts",
         "build": "view",
         "one_line": "view",
+        "one_line_of": "view",
         "readable": "view",
         "take_snapshot": "follower",
     },

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         live_screen,
         markdown,
         run_list,
+        run_table,
         stacks_now,
         terminal,
     )
@@ -35,6 +36,7 @@ __all__ = [
     "markdown",
     "pack",
     "run_list",
+    "run_table",
     "stacks_now",
     "stall_stack_lines",
     "terminal",
@@ -53,6 +55,7 @@ __getattr__ = door(
         "markdown": "markdown",
         "pack": "package",
         "run_list": "run_list",
+        "run_table": "run_table",
         "stacks_now": "stacks_now",
         "stall_stack_lines": "stall_stacks",
         "terminal": "terminal",

@@ -7,24 +7,38 @@ wider than the width. Colours say what the words say already, so that nothing is
 from __future__ import annotations
 
 import math
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Group
 from rich.text import Text
 
-from rerail.live import LiveView, Loss, Memory, ProcessLine, Progress, one_line
-from rerail.wording import bytes_in_words, duration_in_words
+from rerail.live import (
+    Gauge,
+    LiveView,
+    Loss,
+    Memory,
+    ProcessLine,
+    Progress,
+    one_line,
+    one_line_of,
+)
+from rerail.wording import bytes_in_words, cut, duration_in_words
 
 _LABEL = 10
 _BAR_WIDTH = 24
 _SPARKS = "▁▂▃▄▅▆▇█"
 _SOON_SECONDS = 600.0
+_MOST_ALERTS = 3
+_SHOWN_ELSEWHERE = ("gate", "growth", "stall")  # below, beside the memory, in the first line
+_MOST_GAUGES = 12
+_MOST_WRAPPED = 3
 
 
 def render(view: LiveView, width: int = 80, height: int = 24) -> Group:
     """One screen. What does not fit goes in this order: output, processes, never the rest."""
-    top = [*_head(view), Text(""), *_measures(view)]
+    top = [*_head(view, width), Text(""), *_measures(view), *_alerts(view)]
     processes = _processes(view.processes, max(3, min(8, height - len(top) - 6)))
     room = height - len(top) - len(processes) - 3
     lines = [*top, Text(""), *processes]
@@ -68,22 +82,63 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(drawn)
 
 
-def _head(view: LiveView) -> list[Text]:
+def _head(view: LiveView, width: int) -> list[Text]:
     style = {"running": "green", "lost": "red"}.get(view.state, "green")
-    title = Text(f"{view.id}  ", style="bold")
+    label = f"{one_line_of(view.label)} · " if view.label else ""
+    title = Text(f"{label}{view.id}  ", style="bold")
     title.append(view.headline, style="red" if view.is_bad else style)
     lines = [title, Text(f"$ {one_line(view.command)}", style="dim")]
     if view.why:
-        lines.append(Text(f"Why       {' '.join(view.why.split())}", style="bold"))
+        lines += _wrapped("Why", one_line_of(view.why), width, "bold")
     if view.leading_cause:
         chance = view.leading_probability
         said = f" ({chance:.0%})" if chance is not None else ""
         lines.append(Text(f"Cause     {view.leading_cause}{said}", style="bold red"))
+    if view.next_command:
+        lines += _wrapped("Next", view.next_command, width, "")
     if view.story:
         lines.append(Text(f"Story     {view.story}"))
     for warning in view.warnings[:2]:
         lines.append(Text(f"Warning   {warning}", style="yellow"))
     return lines
+
+
+def _wrapped(label: str, text: str, width: int, style: str) -> list[Text]:
+    """Over up to three lines: what must be read whole."""
+    parts = textwrap.wrap(text, max(20, width - _LABEL)) or [""]
+    if len(parts) > _MOST_WRAPPED:
+        parts = [*parts[: _MOST_WRAPPED - 1], cut(parts[_MOST_WRAPPED - 1] + " …", width - _LABEL)]
+    names = [label, *([""] * len(parts))]
+    return [_label(name).append(part, style=style) for name, part in zip(names, parts)]  # noqa: B905
+
+
+def _alerts(view: LiveView) -> list[Text]:
+    found = [f"! {alert.text}" for alert in view.alerts if alert.kind not in _SHOWN_ELSEWHERE]
+    lines = [_label("Now" if not i else "").append(text, style="bold red")
+             for i, text in enumerate(found[:_MOST_ALERTS])]  # fmt: skip
+    gates = [_label("Gate").append(one_line_of(text)) for text in view.gates[-_MOST_ALERTS:]]
+    return lines + gates
+
+
+def _gauges(view: LiveView) -> list[Text]:
+    """As many lines as it takes; what is near its limit in red."""
+    line = _label("Machine")
+    for i, gauge in enumerate(view.gauges[:_MOST_GAUGES]):
+        line.append(" · " if i else "")
+        line.append(_gauge(gauge), style="red" if gauge.is_near else "")
+    return [line] if view.gauges else []
+
+
+def _gauge(gauge: Gauge) -> str:
+    if "disk" in gauge.name and gauge.limit:
+        return f"{gauge.name} {bytes_in_words(gauge.limit - gauge.used)} free"
+    of = f"{gauge.used:,.0f}" if gauge.unit == "count" else bytes_in_words(gauge.used)
+    if gauge.limit:
+        limit = f"{gauge.limit:,.0f}" if gauge.unit == "count" else bytes_in_words(gauge.limit)
+        of = f"{of.removesuffix(limit.rpartition(' ')[2]).rstrip()}/{limit}"
+    busy = "" if gauge.busy is None else f" {gauge.busy:.0%}"
+    heat = "" if gauge.celsius is None else f" {gauge.celsius:.0f} °C"
+    return f"{gauge.name} {of}{busy}{heat}"
 
 
 def _measures(view: LiveView) -> list[Text]:
@@ -94,6 +149,7 @@ def _measures(view: LiveView) -> list[Text]:
         lines.append(_loss(view.loss))
     if view.memory:
         lines += _memory(view.memory)
+    lines += _gauges(view)
     return lines or [Text("Nothing was measured yet.", style="dim")]
 
 
@@ -113,7 +169,7 @@ def _progress(progress: Progress) -> list[Text]:
     if progress.last_progress_seconds_ago is not None and progress.last_progress_seconds_ago >= 2:
         pace.append(f"last progress {duration_in_words(progress.last_progress_seconds_ago)} before")
     if progress.slowest_step is not None:
-        pace.append(f"slowest rank at step {progress.slowest_step}")
+        pace.append(f"slowest rank at step {progress.slowest_step:,}")
     if pace:
         lines.append(_label("") + Text(", ".join(pace)))
     return lines
@@ -122,11 +178,11 @@ def _progress(progress: Progress) -> list[Text]:
 def _progress_words(progress: Progress) -> str:
     parts = []
     if progress.done is not None and progress.total is not None:
-        parts.append(f"{progress.done}/{progress.total}")
+        parts.append(f"{progress.done:,}/{progress.total:,}")
     if progress.steps:
-        parts.append(f"step {progress.steps}")
+        parts.append(f"step {progress.steps:,}")
     elif progress.batches:
-        parts.append(f"batch {progress.batches}")
+        parts.append(f"batch {progress.batches:,}")
     if progress.epoch is not None:
         parts.append(f"epoch {progress.epoch}")
     if progress.phase:
@@ -148,7 +204,7 @@ def _loss(loss: Loss) -> Text:
     if loss.direction:
         line.append(f"  {loss.direction}")
     if loss.first_nonfinite_step is not None:
-        line.append(f"  not finite since step {loss.first_nonfinite_step}", style="red")
+        line.append(f"  not finite since step {loss.first_nonfinite_step:,}", style="red")
     return line
 
 
@@ -162,9 +218,12 @@ def _memory(memory: Memory) -> list[Text]:
     more = [f"peak {bytes_in_words(memory.peak_rss_bytes)}"]
     style = ""
     if memory.growth_bytes_per_second:
-        more = [f"growing {bytes_in_words(memory.growth_bytes_per_second)}/s"]
+        growth = f"growing {bytes_in_words(memory.growth_bytes_per_second)}/s"
+        if memory.growth_bytes_per_step:
+            growth += f" ({bytes_in_words(memory.growth_bytes_per_step)}/step)"
+        more = [growth]
         if memory.seconds_to_limit is not None:
-            more.append(f"at the limit in {duration_in_words(memory.seconds_to_limit)}")
+            more.append(f"full in {duration_in_words(memory.seconds_to_limit)}")
             style = "red" if memory.seconds_to_limit < _SOON_SECONDS else "yellow"
     second = _label("")
     if len(memory.trend) > 2:
@@ -185,17 +244,25 @@ def _memory_words(memory: Memory) -> str:
 def _processes(processes: Sequence[ProcessLine], most: int) -> list[Text]:
     if not processes:
         return []
-    head = f"{'Process':<18}{'pid':>8}{'memory':>11}{'cpu':>7}  state"
+    has_steps = any(process.step for process in processes)
+    step = f"{'step':>11}" if has_steps else ""
+    head = f"{'Process':<18}{'pid':>8}{step}{'memory':>11}{'cpu':>7}  doing"
     lines = [Text(head, style="bold")]
-    shown = processes if len(processes) <= most else processes[: most - 1]
+    # Of a run that goes on, workers that ended well are only counted.
+    has_living = any(process.is_alive for process in processes)
+    telling = [p for p in processes if p.is_alive or p.died_badly or not has_living]
+    is_all = len(telling) == len(processes) <= most
+    shown = telling if is_all else telling[: most - 1]
     for process in shown:
         who = process.role if process.rank is None else f"{process.role} {process.rank}"
         size = "" if process.rss_bytes is None else bytes_in_words(process.rss_bytes)
         cpu = "" if process.cpu_percent is None else f"{process.cpu_percent:.0f} %"
-        line = Text(f"{who[:17]:<18}{process.pid:>8}{size:>11}{cpu:>7}  ")
-        line.append(process.state, style="red" if process.died_badly else "")
+        step = f"{f'{process.step:,}' if process.step else '':>11}" if has_steps else ""
+        line = Text(f"{who[:17]:<18}{process.pid:>8}{step}{size:>11}{cpu:>7}  ")
+        doing = one_line_of(process.doing) if process.doing else process.state
+        line.append(doing, style="red" if process.died_badly else "")
         lines.append(line)
-    rest = processes[len(shown) :]
+    rest = [process for process in processes if process not in shown]
     if rest:
         kinds = Counter(f"{p.role}, {p.state}" for p in rest)
         told = "; ".join(f"{count} {kind}" for kind, count in kinds.most_common())
