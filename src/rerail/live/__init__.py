@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rerail.lazy import door
 
 if TYPE_CHECKING:
-    from rerail.live.alerts import Alert
+    from rerail.live.alerts import Alert, GateLine, gates_of
     from rerail.live.follower import Follower, take_snapshot
     from rerail.live.machine import Gauge
     from rerail.live.memory import Memory
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Alert",
     "Follower",
+    "GateLine",
     "Gauge",
     "LiveView",
     "Loss",
@@ -31,6 +32,7 @@ __all__ = [
     "Progress",
     "Snapshot",
     "build",
+    "gates_of",
     "one_line",
     "one_line_of",
     "readable",
@@ -41,6 +43,7 @@ __getattr__ = door(
     __name__,
     {
         "Follower": "follower",
+        "GateLine": "alerts",
         "Gauge": "machine",
         "LiveView": "view",
         "Loss": "progress",
@@ -50,6 +53,7 @@ __getattr__ = door(
         "Snapshot": "snapshot",
         "Alert": "alerts",
         "build": "view",
+        "gates_of": "alerts",
         "one_line": "view",
         "one_line_of": "view",
         "readable": "view",

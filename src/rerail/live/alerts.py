@@ -5,9 +5,9 @@ In: the parts of a view. Out: `Alert`s. Each is a fact with its numbers; none is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from rerail.live.machine import Gauge
 from rerail.live.memory import Memory
@@ -26,6 +26,12 @@ class Alert:
     text: str
 
 
+@dataclass(frozen=True)
+class GateLine:
+    text: str
+    is_met: bool | None  # None: it was not judged
+
+
 def alerts_of(
     *,
     stalled_seconds: float | None,
@@ -33,7 +39,7 @@ def alerts_of(
     memory: Memory | None,
     processes: Sequence[ProcessLine],
     gauges: Sequence[Gauge],
-    events: Sequence[Event],
+    gates: Sequence[GateLine],
 ) -> list[Alert]:
     found: list[Alert] = []
     if stalled_seconds is not None:
@@ -45,18 +51,19 @@ def alerts_of(
     found += _lost(processes)
     found += _memory(memory)
     found += [_near(gauge) for gauge in gauges if gauge.is_near]
-    found += [
-        Alert("gate", gate_in_words(event.data))
-        for event in events
-        if event.kind == "gate" and event.data.get("is_met") is False
-    ]
+    found += [Alert("gate", gate.text) for gate in gates if gate.is_met is False]
     return found
 
 
-def gate_in_words(data: Mapping[str, Any]) -> str:
-    """An event of kind `gate`, in a sentence's words: its `text` where the recorder gave one."""
-    text = data.get("text")
-    return text if isinstance(text, str) and text else f"gate {data.get('gate')}"
+def gates_of(events: Sequence[Event]) -> list[GateLine]:
+    """Those that were not met first, then those that were, then those that nobody could judge."""
+    found = []
+    for event in events:
+        if event.kind == "gate":
+            text, is_met = event.data.get("text"), event.data.get("is_met")
+            said = text if isinstance(text, str) and text else f"gate {event.data.get('gate')}"
+            found.append(GateLine(said, is_met if isinstance(is_met, bool) else None))
+    return sorted(found, key=lambda gate: (False, True, None).index(gate.is_met))
 
 
 def _lost(processes: Sequence[ProcessLine]) -> list[Alert]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rerail.live.alerts import Alert, alerts_of, gate_in_words
+from rerail.live.alerts import Alert, GateLine, alerts_of, gates_of
 from rerail.live.machine import Gauge, gauges_of, machine_now
 from rerail.live.memory import Memory, memory_of
 from rerail.live.processes import ProcessLine, process_lines
@@ -48,7 +48,7 @@ class LiveView:
     label: str | None = None
     gauges: list[Gauge] = field(default_factory=list)  # what else can run out
     alerts: list[Alert] = field(default_factory=list)  # what bodes ill just now
-    gates: list[str] = field(default_factory=list)  # how each gate was judged
+    gates: list[GateLine] = field(default_factory=list)  # how each gate was judged
     next_command: str | None = None  # of a run that is over: what to type
 
 
@@ -69,13 +69,14 @@ def build(snapshot: Snapshot) -> LiveView:
     processes = process_lines(snapshot)
     rows = sorted((*snapshot.vitals, *snapshot.recent), key=lambda row: row.t_seconds)
     gauges = gauges_of(machine_now(rows), _last_with_processes(rows), snapshot.surroundings)
+    gates = gates_of(snapshot.events)
     alerts = alerts_of(
         stalled_seconds=stalled,
         loss=loss,
         memory=memory,
         processes=processes,
         gauges=gauges,
-        events=snapshot.events,
+        gates=gates,
     )
     return LiveView(
         id=info.id,
@@ -106,7 +107,7 @@ def build(snapshot: Snapshot) -> LiveView:
         label=_label(info),
         gauges=gauges,
         alerts=alerts if is_running else [],
-        gates=[gate_in_words(event.data) for event in snapshot.events if event.kind == "gate"],
+        gates=gates,
         next_command=_next_command(snapshot),
     )
 
@@ -125,6 +126,8 @@ def _next_command(snapshot: Snapshot) -> str | None:
     info = snapshot.info
     if info.state == "running" or (info.outcome is not None and info.outcome.kind == "ok"):
         return None
+    if any(e.kind == "gate" and e.data.get("action") == "stop" for e in snapshot.events):
+        return None  # it did not die: rerail ended it
     proposed = snapshot.diagnosis.get("next")
     command = proposed.get("command") if isinstance(proposed, dict) else None
     if isinstance(command, str) and command:

@@ -116,8 +116,11 @@ def _alerts(view: LiveView) -> list[Text]:
     found = [f"! {alert.text}" for alert in view.alerts if alert.kind not in _SHOWN_ELSEWHERE]
     lines = [_label("Now" if not i else "").append(text, style="bold red")
              for i, text in enumerate(found[:_MOST_ALERTS])]  # fmt: skip
-    gates = [_label("Gate").append(one_line_of(text)) for text in view.gates[-_MOST_ALERTS:]]
-    return lines + gates
+    styles = {False: "bold red", True: "green", None: "dim"}
+    return lines + [
+        _label("Gate").append(one_line_of(gate.text), style=styles[gate.is_met])
+        for gate in view.gates[:_MOST_ALERTS]
+    ]
 
 
 def _gauges(view: LiveView) -> list[Text]:
