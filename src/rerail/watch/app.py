@@ -107,9 +107,14 @@ class WatchApp(App[int]):
         else:
             self.exit(0)
 
+    def _print_error_renderables(self) -> None:
+        """Not Textual's own page about a defect: `run_app` raises it, and rerail tells of it."""
+
 
 def run_app(folders: Sequence[RunFolder], home: Path | None = None) -> int:
     """Until the user leaves. The mouse stays the terminal's own, so that text can be copied."""
     app = WatchApp(folders, home)
     status = app.run(mouse=False)
+    if (error := getattr(app, "_exception", None)) is not None:
+        raise error
     return status if status is not None else app.return_code or 0

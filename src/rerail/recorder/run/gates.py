@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 import operator
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from rerail.errors import UsageError
+from rerail.platform.patterns import linear
 from rerail.records import StepPoint
 
 Unit = Literal["step", "epoch"]
@@ -23,13 +23,13 @@ EXAMPLES = "--gate 'loss < 2 @ step 500' or --gate 'recall@500 > 0.5 @ epoch 1'"
 
 _OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 MOST_NUMBER = 10**15
-# What the user typed, no foreign text; and no part of it can match in two ways.
-_GATE = re.compile(
-    r"\s*(?P<metric>[^\W\d][\w./@%+-]{0,99})\s*(?P<operator><=|>=|<|>)"
+_GATE = linear(
+    r"\s*(?P<metric>[A-Za-z_][\w./@%+-]{0,99})\s*(?P<operator><=|>=|<|>)"
     r"\s*(?P<bound>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
-    r"\s*@\s*(?P<unit>step|epoch)\s+(?P<at>\d{1,15})\s*",
-    re.ASCII,
+    r"\s*@\s*(?P<unit>step|epoch)\s+(?P<at>\d{1,15})\s*"
 )
+_WHEN = linear(r"\s*(?:step|epoch)\s+\d{1,15}\s*")
+_COMPARISON = linear(r"[<>]=?\s*[-+]?[\d.]")
 
 
 @dataclass(frozen=True)
@@ -69,11 +69,11 @@ _HOW = f"Type a metric, a comparison, a number and when, as in {EXAMPLES}"
 
 def _what_is_wrong(text: str) -> str:
     before, at, when = text.rpartition("@")
-    if not at or not re.fullmatch(r"\s*(step|epoch)\s+\d{1,15}\s*", when, re.ASCII):
+    if not at or _WHEN.fullmatch(when) is None:
         return "it has to end with `@ step N` or `@ epoch N`"
-    if not re.search(r"[<>]", before):
+    if "<" not in before and ">" not in before:
         return "it has no comparison (<, <=, > or >=)"
-    if not re.search(r"[<>]=?\s*[-+]?[\d.]", before):
+    if _COMPARISON.search(before) is None:
         return "the comparison needs a number behind it"
     return "it is read as METRIC < NUMBER @ step N, and something else is in it"
 
