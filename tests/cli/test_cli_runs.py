@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from rerail.cli import main
-from rerail.cli._run_table import ago
 from rerail.records import Outcome
+from rerail.report.run_table import ago
 from rerail.store import RunWriter, Store
 
 

@@ -33,8 +33,8 @@ def _progress(folder: RunFolder) -> tuple[int | None, float | None]:
     )
     if step is not None:
         return step, loss
-    from rerail.report import live
+    from rerail.live import build, take_snapshot
 
-    standing = live.build(live.take_snapshot(folder))
-    counted = standing.progress.steps if standing.progress else None
-    return counted, loss if loss is not None or not standing.loss else standing.loss.latest
+    view = build(take_snapshot(folder))
+    counted = view.progress.steps if view.progress else None
+    return counted, loss if loss is not None or not view.loss else view.loss.latest

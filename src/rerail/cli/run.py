@@ -42,6 +42,18 @@ FINISH_LINE_SECONDS = 2.0
     metavar="report|kill|CMD",
     help="What to do then: record it, end the run, or run a shell command [default: report].",
 )
+@click.option(
+    "--gate",
+    "gates",
+    multiple=True,
+    metavar="GATE",
+    help="What a metric has to be at a step or an epoch: 'loss < 2 @ step 500'.",
+)
+@click.option(
+    "--on-gate",
+    type=click.Choice(["warn", "stop"]),
+    help="What to do where a gate is not met: say so, or stop as Ctrl-C would [default: warn].",
+)
 @click.option("--label", "--name", "label", metavar="TEXT", help="A name to find this run by.")
 @click.option("--quiet", "-q", "is_quiet", is_flag=True, help="Nothing from rerail itself.")
 @click.option("--no-explain", is_flag=True, help="Record, but do not say why it died.")
@@ -95,6 +107,8 @@ def command(
     home: Path | None,
     stall_seconds: float | None,
     on_stall: str,
+    gates: tuple[str, ...],
+    on_gate: str | None,
     label: str | None,
     is_quiet: bool,
     no_explain: bool,
@@ -127,6 +141,15 @@ def command(
         )
     if not on_stall.strip():
         raise UsageError("--on-stall is empty", "Give it report, kill, or a command to run.")
+    if gates:
+        from rerail.recorder import parse_gate
+
+        gates = tuple(str(parse_gate(text)) for text in gates)
+    elif on_gate is not None:
+        raise UsageError(
+            "--on-gate says what to do about a gate, and there is none",
+            "Give one: --gate 'loss < 2 @ step 500'",
+        )
     asks_more = (checkpoint, resume_args, backoff_seconds, *allowed) != (None, None, None)
     if asks_more and not restarts:
         raise UsageError(
@@ -144,6 +167,8 @@ def command(
         preload=preload,
         is_quiet=is_quiet,
         label=label,
+        gates=gates,
+        on_gate=on_gate or "warn",
         owns_process=True,
     )
     sys.stdout.flush()

@@ -19,10 +19,10 @@ from rerail.api import Run, Runs
 from rerail.cli._options import home_option, json_option
 from rerail.cli._printing import console, print_json
 from rerail.report.run_list import Entry, entries_of, group_of
+from rerail.report.run_table import SHORTEST_KEY
 from rerail.store import layout
 
 _MOST_WORDS = 5
-_SHORTEST_KEY = 4
 
 
 @click.command(name="runs", epilog="Example: rerail runs --failed --label ddp -n 5")
@@ -69,11 +69,13 @@ def command(
         for line in _nothing(on_record, failed and not (live or cause or label or words)):
             screen.print(line, markup=False, soft_wrap=True)
         return
-    from rerail.cli._run_table import rows
+    from rerail.report.run_table import rows, short_ids
 
     shown = entries[:count] if count else entries
     unfolds = shows_all or which is not None
-    for row in rows(shown, _short_ids(on_record, entries), screen.width, time.time(), unfolds):
+    for row in rows(
+        shown, short_ids([run.id for run in on_record], entries), screen.width, time.time(), unfolds
+    ):
         screen.print(row)
     if len(shown) < len(entries):
         screen.print(f"{len(entries) - len(shown)} older ones are not shown.", markup=False)
@@ -83,7 +85,7 @@ def _entry_named(name: str, entries: Sequence[Entry], home: Path | None) -> Entr
     """A group by its key or the beginning of one, a study by its name, or the row of a run."""
     groups = [entry for entry in entries if entry.members]
     found = [entry for entry in groups if name in (entry.id, entry.name)]
-    if not found and len(name) >= _SHORTEST_KEY:
+    if not found and len(name) >= SHORTEST_KEY:
         found = [e for e in groups if e.kind in ("isolate", "verify") and e.id.startswith(name)]
     if len(found) == 1:
         return found[0]
@@ -172,29 +174,6 @@ def _nothing(on_record: Runs, only_failed: bool) -> list[str]:
         f"Nothing is recorded in {on_record.home}.",
         "Record a run with `rerail run -- CMD`.",
     ]
-
-
-def _short_ids(runs: Sequence[Run], entries: Sequence[Entry]) -> dict[str, str]:
-    """What is enough to type: the four digits of a run, the beginning of an investigation's key."""
-    ends: dict[str, int] = {}
-    for run in runs:
-        end = run.id.rpartition("-")[2]
-        ends[end] = ends.get(end, 0) + 1
-    starts = {run.id[:_SHORTEST_KEY] for run in runs}  # which would be taken for a beginning
-    short = {}
-    for run in runs:
-        end = run.id.rpartition("-")[2]
-        is_enough = len(end) == _SHORTEST_KEY and ends[end] == 1 and end not in starts
-        short[run.id] = end if is_enough else run.id
-    keys = [entry.id for entry in entries if entry.kind in ("isolate", "verify")]
-    for key in keys:
-        length = _SHORTEST_KEY
-        while length < len(key) and (
-            key[:length] in ends or sum(k.startswith(key[:length]) for k in keys) > 1
-        ):
-            length += 1
-        short[key] = key[:length]
-    return short
 
 
 def _say_what_was_passed_over(listing: Runs) -> None:

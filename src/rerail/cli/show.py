@@ -43,12 +43,12 @@ def command(run: str, follow: bool, home: Path | None, as_json: bool) -> None:
 
 
 def _print_once(folder: RunFolder) -> None:
-    from rerail.report.live import build, take_snapshot
+    from rerail.live import Follower, build
     from rerail.report.live_screen import render
 
     screen = console()
     height = screen.height - 1 if screen.is_terminal else 24
-    screen.print(render(build(take_snapshot(folder)), screen.width, max(16, height)))
+    screen.print(render(build(Follower(folder).look()), screen.width, max(16, height)))
     _print_stacks(folder)
 
 
@@ -67,46 +67,48 @@ def _print_stacks(folder: RunFolder) -> None:
 def _follow_on_screen(folder: RunFolder) -> None:
     from rich.live import Live
 
-    from rerail.report.live import build, take_snapshot
+    from rerail.live import Follower, build
     from rerail.report.live_screen import render
 
-    screen = console()
+    screen, follower = console(), Follower(folder)
     with Live(console=screen, auto_refresh=False, screen=True) as live:
         while True:
-            standing = build(take_snapshot(folder))
-            live.update(render(standing, screen.width, screen.height), refresh=True)
-            if standing.state != "running":
+            view = build(follower.look())
+            live.update(render(view, screen.width, screen.height), refresh=True)
+            if view.state != "running":
                 break
             time.sleep(REFRESH_SECONDS)
     _print_once(folder)
 
 
 def _follow_in_lines(folder: RunFolder) -> None:
-    from rerail.report.live import build, take_snapshot
+    from rerail.live import Follower, build
     from rerail.report.live_screen import status_line
 
+    follower = Follower(folder)
     printed_at = float("-inf")
     while True:
-        standing = build(take_snapshot(folder))
-        if standing.state != "running":
+        view = build(follower.look())
+        if view.state != "running":
             return
         if time.monotonic() - printed_at >= LINE_SECONDS:
-            click.echo(status_line(standing))
+            click.echo(status_line(view))
             printed_at = time.monotonic()
         time.sleep(REFRESH_SECONDS)
 
 
 def _print_json(folder: RunFolder, follow: bool) -> None:
-    from rerail.report.live import build, take_snapshot
+    from rerail.live import Follower, build
     from rerail.store import encode
 
+    follower = Follower(folder)
     while True:
-        standing = build(take_snapshot(folder))
-        document = {"schema": 1, **encode(standing)}
+        view = build(follower.look())
+        document = {"schema": 1, **encode(view)}
         if not follow:
             print_json(document)
             return
         print_json_line(document)
-        if standing.state != "running":
+        if view.state != "running":
             return
         time.sleep(REFRESH_SECONDS)

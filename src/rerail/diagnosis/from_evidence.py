@@ -22,7 +22,9 @@ def diagnose(
     evidence: Evidence, catalogue: Catalogue | None = None, command: Sequence[str] = ()
 ) -> Diagnosis:
     """Why it died; no candidates when nothing says that it did."""
-    cases = weigh(evidence, catalogue or load_catalogue())
+    # What rerail itself ended, as it was asked to, died of nothing.
+    was_stopped = "stopped_by_gate" in evidence.facts
+    cases = {} if was_stopped else weigh(evidence, catalogue or load_catalogue())
     facts = _facts(evidence)
     observed = tuple(evidence.observations)
     words = words_of(Diagnosis(evidence.outcome, (), facts, observations=observed))

@@ -24,7 +24,8 @@ _OBSERVED = ("{hang}", "{crash}", "{exception}{at}", "{ending}{at}")
 def headline(diagnosis: Diagnosis) -> str:
     leading = diagnosis.leading
     ending = diagnosis.outcome.summary.strip().rstrip(".") or "it is not known how it ended"
-    if leading is None and diagnosis.outcome.kind in ("ok", "unknown"):
+    was_stopped = "stopped_by_gate" in diagnosis.facts
+    if leading is None and (was_stopped or diagnosis.outcome.kind in ("ok", "unknown")):
         return _sentence(ending)
     words = {**words_of(diagnosis), "ending": ending}
     if leading is not None and leading.probability >= LIKELY:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rerail.evidence.run.collect import collect_run
     from rerail.evidence.run.crashes import faulting_frame, read_crashes
     from rerail.evidence.run.libraries import libraries_by_process
+    from rerail.evidence.run.limits import limit_at_start
     from rerail.evidence.run.material import RecordedRun, read_material
     from rerail.evidence.run.memory import limit_uses, memory_at_peak
     from rerail.evidence.run.private_texts import learn_records
@@ -18,9 +19,10 @@ if TYPE_CHECKING:
     from rerail.evidence.run.where import process_name
     from rerail.evidence.text.inputs import Inputs, Log, find_inputs, inputs_of_stream
     from rerail.evidence.text.last_progress import last_progress
-    from rerail.evidence.text.lines import Line
+    from rerail.evidence.text.lines import Line, to_lines
     from rerail.evidence.text.logs import Listener, collect_logs, observe_text
     from rerail.evidence.text.observing import TextEvidence
+    from rerail.evidence.text.progress import find_progress
     from rerail.evidence.text.typed_names import no_such_file, url_error
 
 __all__ = [
@@ -34,10 +36,12 @@ __all__ = [
     "collect_run",
     "faulting_frame",
     "find_inputs",
+    "find_progress",
     "inputs_of_stream",
     "last_progress",
     "learn_records",
     "libraries_by_process",
+    "limit_at_start",
     "limit_uses",
     "memory_at_peak",
     "no_such_file",
@@ -47,6 +51,7 @@ __all__ = [
     "read_material",
     "read_stalls",
     "telling_stall",
+    "to_lines",
     "trend_of",
     "url_error",
 ]
@@ -64,10 +69,12 @@ __getattr__ = door(
         "collect_run": "run.collect",
         "faulting_frame": "run.crashes",
         "find_inputs": "text.inputs",
+        "find_progress": "text.progress",
         "inputs_of_stream": "text.inputs",
         "last_progress": "text.last_progress",
         "learn_records": "run.private_texts",
         "libraries_by_process": "run.libraries",
+        "limit_at_start": "run.limits",
         "limit_uses": "run.memory",
         "memory_at_peak": "run.memory",
         "no_such_file": "text.typed_names",
@@ -77,6 +84,7 @@ __getattr__ = door(
         "read_material": "run.material",
         "read_stalls": "run.stalls",
         "telling_stall": "run.stalls",
+        "to_lines": "text.lines",
         "trend_of": "run.trend",
         "url_error": "text.typed_names",
     },

@@ -13,6 +13,7 @@ from rerail.lazy import door
 if TYPE_CHECKING:
     from rerail.recorder import surroundings
     from rerail.recorder.apart import record_apart
+    from rerail.recorder.run.gates import parse_gate
     from rerail.recorder.run.launch import CommandNotStarted, find_program
     from rerail.recorder.run.record import record
     from rerail.recorder.run.recording import Recording, RunOptions
@@ -32,6 +33,7 @@ __all__ = [
     "libraries",
     "look_now",
     "most_workers",
+    "parse_gate",
     "record",
     "record_apart",
     "surroundings",
@@ -51,6 +53,7 @@ __getattr__ = door(
         "libraries": "vitals.libraries",
         "look_now": "stalls.now",
         "most_workers": "stalls.places",
+        "parse_gate": "run.gates",
         "record": "run.record",
         "record_apart": "apart",
         "surroundings": "surroundings",

@@ -19,6 +19,7 @@ class RunRecord:
     def __init__(self, writer: RunWriter, told: Iterable[str] = ()) -> None:
         self.writer = writer
         self.told = set(told)  # what was said to be missing already
+        self.on_output: Callable[[bytes, str], None] | None = None  # who else reads the output
 
     def miss(self, what: str, why: str) -> None:
         """Say once what the record lacks."""
@@ -41,3 +42,9 @@ class RunRecord:
     def keep_output(self, data: bytes, stream: str) -> None:
         """A record that cannot be written must not stop the output itself."""
         self.attempt("output", lambda: self.writer.output(data, stream, self.writer.now()))
+        if self.on_output is not None:
+            try:
+                self.on_output(data, stream)
+            except Exception as error:
+                self.on_output = None
+                self.failed("reading of output", error)

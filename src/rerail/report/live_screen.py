@@ -1,38 +1,50 @@
 """Drawing how a run stands: one screen, whatever its size.
 
-In: a `Standing`, a width and a height. Out: a rich renderable of at most that many lines, none
+In: a `LiveView`, a width and a height. Out: a rich renderable of at most that many lines, none
 wider than the width. Colours say what the words say already, so that nothing is lost without them.
 """
 
 from __future__ import annotations
 
 import math
+import textwrap
 from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Group
 from rich.text import Text
 
-from rerail.report.live import ProcessLine, Standing, one_line
-from rerail.report.live_memory import Memory
-from rerail.report.live_progress import Loss, Progress
-from rerail.wording import bytes_in_words, duration_in_words
+from rerail.live import (
+    Gauge,
+    LiveView,
+    Loss,
+    Memory,
+    ProcessLine,
+    Progress,
+    one_line,
+    one_line_of,
+)
+from rerail.wording import bytes_in_words, cut, duration_in_words
 
 _LABEL = 10
 _BAR_WIDTH = 24
 _SPARKS = "▁▂▃▄▅▆▇█"
 _SOON_SECONDS = 600.0
+_MOST_ALERTS = 3
+_SHOWN_ELSEWHERE = ("gate", "growth", "stall")  # below, beside the memory, in the first line
+_MOST_GAUGES = 12
+_MOST_WRAPPED = 3
 
 
-def render(standing: Standing, width: int = 80, height: int = 24) -> Group:
+def render(view: LiveView, width: int = 80, height: int = 24) -> Group:
     """One screen. What does not fit goes in this order: output, processes, never the rest."""
-    top = [*_head(standing), Text(""), *_measures(standing)]
-    processes = _processes(standing.processes, max(3, min(8, height - len(top) - 6)))
+    top = [*_head(view, width), Text(""), *_measures(view), *_alerts(view)]
+    processes = _processes(view.processes, max(3, min(8, height - len(top) - 6)))
     room = height - len(top) - len(processes) - 3
     lines = [*top, Text(""), *processes]
-    if room > 0 and standing.output:
+    if room > 0 and view.output:
         lines += [Text(""), Text("Last output", style="bold")]
-        lines += [Text(f"  {text}", style="dim") for text in standing.output[-room:]]
+        lines += [Text(f"  {text}", style="dim") for text in view.output[-room:]]
     for line in lines:
         line.no_wrap = True
         line.overflow = "ellipsis"
@@ -40,15 +52,15 @@ def render(standing: Standing, width: int = 80, height: int = 24) -> Group:
     return Group(*lines[:height])
 
 
-def status_line(standing: Standing) -> str:
+def status_line(view: LiveView) -> str:
     """The same in one line, for where there is no screen to draw on."""
-    parts = [standing.headline]
-    if standing.progress:
-        parts.append(_progress_words(standing.progress))
-    if standing.loss and standing.loss.latest is not None:
-        parts.append(f"loss {standing.loss.latest:.4g}")
-    if standing.memory:
-        parts.append(_memory_words(standing.memory))
+    parts = [view.headline]
+    if view.progress:
+        parts.append(_progress_words(view.progress))
+    if view.loss and view.loss.latest is not None:
+        parts.append(f"loss {view.loss.latest:.4g}")
+    if view.memory:
+        parts.append(_memory_words(view.memory))
     return " · ".join(part for part in parts if part)
 
 
@@ -70,32 +82,77 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(drawn)
 
 
-def _head(standing: Standing) -> list[Text]:
-    style = {"running": "green", "lost": "red"}.get(standing.state, "green")
-    title = Text(f"{standing.id}  ", style="bold")
-    title.append(standing.headline, style="red" if standing.is_bad else style)
-    lines = [title, Text(f"$ {one_line(standing.command)}", style="dim")]
-    if standing.why:
-        lines.append(Text(f"Why       {' '.join(standing.why.split())}", style="bold"))
-    if standing.leading_cause:
-        chance = standing.leading_probability
+def _head(view: LiveView, width: int) -> list[Text]:
+    style = {"running": "green", "lost": "red"}.get(view.state, "green")
+    label = f"{one_line_of(view.label)} · " if view.label else ""
+    title = Text(f"{label}{view.id}  ", style="bold")
+    title.append(view.headline, style="red" if view.is_bad else style)
+    lines = [title, Text(f"$ {one_line(view.command)}", style="dim")]
+    if view.why:
+        lines += _wrapped("Why", one_line_of(view.why), width, "bold")
+    if view.leading_cause:
+        chance = view.leading_probability
         said = f" ({chance:.0%})" if chance is not None else ""
-        lines.append(Text(f"Cause     {standing.leading_cause}{said}", style="bold red"))
-    if standing.story:
-        lines.append(Text(f"Story     {standing.story}"))
-    for warning in standing.warnings[:2]:
+        lines.append(Text(f"Cause     {view.leading_cause}{said}", style="bold red"))
+    if view.next_command:
+        lines += _wrapped("Next", view.next_command, width, "")
+    if view.story:
+        lines.append(Text(f"Story     {view.story}"))
+    for warning in view.warnings[:2]:
         lines.append(Text(f"Warning   {warning}", style="yellow"))
     return lines
 
 
-def _measures(standing: Standing) -> list[Text]:
+def _wrapped(label: str, text: str, width: int, style: str) -> list[Text]:
+    """Over up to three lines: what must be read whole."""
+    parts = textwrap.wrap(text, max(20, width - _LABEL)) or [""]
+    if len(parts) > _MOST_WRAPPED:
+        parts = [*parts[: _MOST_WRAPPED - 1], cut(parts[_MOST_WRAPPED - 1] + " …", width - _LABEL)]
+    names = [label, *([""] * len(parts))]
+    return [_label(name).append(part, style=style) for name, part in zip(names, parts)]  # noqa: B905
+
+
+def _alerts(view: LiveView) -> list[Text]:
+    found = [f"! {alert.text}" for alert in view.alerts if alert.kind not in _SHOWN_ELSEWHERE]
+    lines = [_label("Now" if not i else "").append(text, style="bold red")
+             for i, text in enumerate(found[:_MOST_ALERTS])]  # fmt: skip
+    styles = {False: "bold red", True: "green", None: "dim"}
+    return lines + [
+        _label("Gate").append(one_line_of(gate.text), style=styles[gate.is_met])
+        for gate in view.gates[:_MOST_ALERTS]
+    ]
+
+
+def _gauges(view: LiveView) -> list[Text]:
+    """As many lines as it takes; what is near its limit in red."""
+    line = _label("Machine")
+    for i, gauge in enumerate(view.gauges[:_MOST_GAUGES]):
+        line.append(" · " if i else "")
+        line.append(_gauge(gauge), style="red" if gauge.is_near else "")
+    return [line] if view.gauges else []
+
+
+def _gauge(gauge: Gauge) -> str:
+    if "disk" in gauge.name and gauge.limit:
+        return f"{gauge.name} {bytes_in_words(gauge.limit - gauge.used)} free"
+    of = f"{gauge.used:,.0f}" if gauge.unit == "count" else bytes_in_words(gauge.used)
+    if gauge.limit:
+        limit = f"{gauge.limit:,.0f}" if gauge.unit == "count" else bytes_in_words(gauge.limit)
+        of = f"{of.removesuffix(limit.rpartition(' ')[2]).rstrip()}/{limit}"
+    busy = "" if gauge.busy is None else f" {gauge.busy:.0%}"
+    heat = "" if gauge.celsius is None else f" {gauge.celsius:.0f} °C"
+    return f"{gauge.name} {of}{busy}{heat}"
+
+
+def _measures(view: LiveView) -> list[Text]:
     lines = []
-    if standing.progress:
-        lines += _progress(standing.progress)
-    if standing.loss:
-        lines.append(_loss(standing.loss))
-    if standing.memory:
-        lines += _memory(standing.memory)
+    if view.progress:
+        lines += _progress(view.progress)
+    if view.loss:
+        lines.append(_loss(view.loss))
+    if view.memory:
+        lines += _memory(view.memory)
+    lines += _gauges(view)
     return lines or [Text("Nothing was measured yet.", style="dim")]
 
 
@@ -115,7 +172,7 @@ def _progress(progress: Progress) -> list[Text]:
     if progress.last_progress_seconds_ago is not None and progress.last_progress_seconds_ago >= 2:
         pace.append(f"last progress {duration_in_words(progress.last_progress_seconds_ago)} before")
     if progress.slowest_step is not None:
-        pace.append(f"slowest rank at step {progress.slowest_step}")
+        pace.append(f"slowest rank at step {progress.slowest_step:,}")
     if pace:
         lines.append(_label("") + Text(", ".join(pace)))
     return lines
@@ -124,11 +181,11 @@ def _progress(progress: Progress) -> list[Text]:
 def _progress_words(progress: Progress) -> str:
     parts = []
     if progress.done is not None and progress.total is not None:
-        parts.append(f"{progress.done}/{progress.total}")
+        parts.append(f"{progress.done:,}/{progress.total:,}")
     if progress.steps:
-        parts.append(f"step {progress.steps}")
+        parts.append(f"step {progress.steps:,}")
     elif progress.batches:
-        parts.append(f"batch {progress.batches}")
+        parts.append(f"batch {progress.batches:,}")
     if progress.epoch is not None:
         parts.append(f"epoch {progress.epoch}")
     if progress.phase:
@@ -150,7 +207,7 @@ def _loss(loss: Loss) -> Text:
     if loss.direction:
         line.append(f"  {loss.direction}")
     if loss.first_nonfinite_step is not None:
-        line.append(f"  not finite since step {loss.first_nonfinite_step}", style="red")
+        line.append(f"  not finite since step {loss.first_nonfinite_step:,}", style="red")
     return line
 
 
@@ -164,9 +221,12 @@ def _memory(memory: Memory) -> list[Text]:
     more = [f"peak {bytes_in_words(memory.peak_rss_bytes)}"]
     style = ""
     if memory.growth_bytes_per_second:
-        more = [f"growing {bytes_in_words(memory.growth_bytes_per_second)}/s"]
+        growth = f"growing {bytes_in_words(memory.growth_bytes_per_second)}/s"
+        if memory.growth_bytes_per_step:
+            growth += f" ({bytes_in_words(memory.growth_bytes_per_step)}/step)"
+        more = [growth]
         if memory.seconds_to_limit is not None:
-            more.append(f"at the limit in {duration_in_words(memory.seconds_to_limit)}")
+            more.append(f"full in {duration_in_words(memory.seconds_to_limit)}")
             style = "red" if memory.seconds_to_limit < _SOON_SECONDS else "yellow"
     second = _label("")
     if len(memory.trend) > 2:
@@ -187,17 +247,25 @@ def _memory_words(memory: Memory) -> str:
 def _processes(processes: Sequence[ProcessLine], most: int) -> list[Text]:
     if not processes:
         return []
-    head = f"{'Process':<18}{'pid':>8}{'memory':>11}{'cpu':>7}  state"
+    has_steps = any(process.step for process in processes)
+    step = f"{'step':>11}" if has_steps else ""
+    head = f"{'Process':<18}{'pid':>8}{step}{'memory':>11}{'cpu':>7}  doing"
     lines = [Text(head, style="bold")]
-    shown = processes if len(processes) <= most else processes[: most - 1]
+    # Of a run that goes on, workers that ended well are only counted.
+    has_living = any(process.is_alive for process in processes)
+    telling = [p for p in processes if p.is_alive or p.died_badly or not has_living]
+    is_all = len(telling) == len(processes) <= most
+    shown = telling if is_all else telling[: most - 1]
     for process in shown:
         who = process.role if process.rank is None else f"{process.role} {process.rank}"
         size = "" if process.rss_bytes is None else bytes_in_words(process.rss_bytes)
         cpu = "" if process.cpu_percent is None else f"{process.cpu_percent:.0f} %"
-        line = Text(f"{who[:17]:<18}{process.pid:>8}{size:>11}{cpu:>7}  ")
-        line.append(process.state, style="red" if process.died_badly else "")
+        step = f"{f'{process.step:,}' if process.step else '':>11}" if has_steps else ""
+        line = Text(f"{who[:17]:<18}{process.pid:>8}{step}{size:>11}{cpu:>7}  ")
+        doing = one_line_of(process.doing) if process.doing else process.state
+        line.append(doing, style="red" if process.died_badly else "")
         lines.append(line)
-    rest = processes[len(shown) :]
+    rest = [process for process in processes if process not in shown]
     if rest:
         kinds = Counter(f"{p.role}, {p.state}" for p in rest)
         told = "; ".join(f"{count} {kind}" for kind, count in kinds.most_common())

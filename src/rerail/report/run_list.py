@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 
 from rerail.errors import RerailError
 from rerail.investigation import investigation_answer
+from rerail.live import build, one_line, take_snapshot
 from rerail.platform.own_code import innermost_own
 from rerail.records import RunInfo
 from rerail.report.experiments import (
@@ -26,7 +27,6 @@ from rerail.report.experiments import (
     was_stopped,
     with_changes,
 )
-from rerail.report.live import build, one_line, take_snapshot
 from rerail.report.verdict import as_list, as_object, as_text
 from rerail.store import RunFolder
 from rerail.wording import counted, duration_in_words, listed, place_in_words

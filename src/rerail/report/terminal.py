@@ -73,7 +73,9 @@ def render(document: dict[str, Any], width: int = PLAIN_WIDTH, *, colours: bool 
         _next(page, document.get("next") or {})
         _others(page, causes)
     else:
-        page.paragraph(_nothing_found(outcome), style=_GREEN if outcome.get("kind") == "ok" else "")
+        page.paragraph(
+            _nothing_found(outcome, facts), style=_GREEN if outcome.get("kind") == "ok" else ""
+        )
     if document.get("run") and has_failed:
         _read_on(page, str(document["run"]))
     return page.text()
@@ -83,7 +85,11 @@ def _says(headline: str, summary: str) -> bool:
     return summary.rstrip(".").lower() in headline.lower()
 
 
-def _nothing_found(outcome: dict[str, Any]) -> str:
+def _nothing_found(outcome: dict[str, Any], facts: dict[str, Any]) -> str:
+    if facts.get("stopped_by_gate"):
+        from rerail.report.terminal_facts import STOPPED_BY_GATE
+
+        return STOPPED_BY_GATE
     if outcome.get("kind") == "ok":
         return "No fault was found: it finished."
     return "No cause in the catalogue fits what was observed."

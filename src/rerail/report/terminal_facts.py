@@ -13,6 +13,8 @@ from rerail.wording import bytes_in_words, place_in_words
 _PROGRESS = (("epoch", "epoch"), ("last_step", "step"), ("phase", "phase"), ("loss", "loss"))
 _SHOWN_FOLDERS = 3
 
+STOPPED_BY_GATE = "It was stopped as --on-gate stop asks; no fault was looked for."
+
 
 def what_was_happening(facts: dict[str, Any], outcome: dict[str, Any]) -> list[tuple[str, str]]:
     """What the line is about, and the line."""

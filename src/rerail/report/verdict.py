@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from rerail.report.document import Block, CauseView, Cited, Facts, Paragraph, RemedyView, Section
-from rerail.report.terminal_facts import what_was_happening
+from rerail.report.terminal_facts import STOPPED_BY_GATE, what_was_happening
 from rerail.wording import bytes_in_words, seconds_in_words
 
 _MOST_CAUSES = 5
@@ -46,11 +46,9 @@ def verdict_section(
     causes = cause_views(diagnosis, is_settled=is_settled)
     if not causes:
         is_ok = as_text(as_object(diagnosis.get("outcome")).get("kind")) == "ok"
-        blocks.append(
-            Paragraph(
-                "Nothing failed." if is_ok else "No cause in the catalogue fits what was observed."
-            )
-        )
+        said = "Nothing failed." if is_ok else "No cause in the catalogue fits what was observed."
+        is_gate = "stopped_by_gate" in facts_of(diagnosis)
+        blocks.append(Paragraph(STOPPED_BY_GATE if is_gate else said))
     blocks += causes
     step = as_object(diagnosis.get("next"))
     if as_text(step.get("text")) and says_next:

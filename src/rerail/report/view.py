@@ -13,9 +13,10 @@ from typing import Any
 
 import rerail
 from rerail.evidence import RecordedRun
+from rerail.live import gates_of
 from rerail.privacy import SecretRedactor
 from rerail.report.charts import timeline
-from rerail.report.document import Document, Facts, Section
+from rerail.report.document import Document, Facts, Section, Table
 from rerail.report.experiments import (
     experiment_section,
     trial_in_words,
@@ -79,6 +80,7 @@ def document_of(
         output_section(output, cited_lines(diagnosis)),
         None if is_settled(proof) else experiment,
         memory_section(run),
+        _gate_section(run),
         process_section(run, as_text(as_object(facts_of(diagnosis).get("where")).get("process"))),
         library_section(run),
         environment_section(run),
@@ -99,6 +101,15 @@ def document_of(
         proof=proof,
         cause=cause_line(diagnosis, is_settled=is_settled(proof)),
     )
+
+
+def _gate_section(run: RecordedRun) -> Section | None:
+    words = {False: "not met", True: "met", None: "not judged"}
+    gates = gates_of(run.events)
+    rows = [[words[gate.is_met], gate.text] for gate in gates]
+    marked = [i for i, gate in enumerate(gates) if gate.is_met is False]
+    table = Table(["gate", "what was seen"], rows, marked=marked)
+    return Section("gates", "Gates", [table]) if rows else None
 
 
 def _summary(outcome: dict[str, Any], run: RecordedRun, title: str) -> str:

@@ -15,15 +15,17 @@ from rerail.lazy import door
 if TYPE_CHECKING:
     from rerail.store import layout, liveness, plausible
     from rerail.store.appending import describe
-    from rerail.store.blackbox import has_lent_box, read_box, read_head, taken_boxes
+    from rerail.store.blackbox import BoxReader, has_lent_box, read_box, read_head, taken_boxes
     from rerail.store.bounds import EXPERIMENT_BYTES, OUTPUT_BYTES
     from rerail.store.codec import DecodeError, dump_line, dumps, encode, loads
     from rerail.store.crashfile import read_crash
-    from rerail.store.folder import RunFolder
+    from rerail.store.folder import RunFolder, events_of
+    from rerail.store.following import FollowedLines, FollowedOutput
     from rerail.store.home import NO_FOLDER, find_home
     from rerail.store.jsonlines import check_schema, read_objects
     from rerail.store.output_reader import OutputLine, OutputReader
     from rerail.store.output_segments import find_segments
+    from rerail.store.process_records import ProcessAssembly
     from rerail.store.regular_files import (
         FileTooLarge,
         NotARegularFile,
@@ -36,28 +38,34 @@ if TYPE_CHECKING:
     from rerail.store.store import Listing, Store, fingerprint
     from rerail.store.summaries import RunSummary, read_summary
     from rerail.store.vitals_columns import process_columns, tree_columns
-    from rerail.store.vitals_rows import read_rows
+    from rerail.store.vitals_rows import VitalsDecoder, read_rows
     from rerail.store.writer import RunWriter
 
 __all__ = [
     "EXPERIMENT_BYTES",
     "NO_FOLDER",
     "OUTPUT_BYTES",
+    "BoxReader",
     "DecodeError",
     "FileTooLarge",
+    "FollowedLines",
+    "FollowedOutput",
     "Listing",
     "NotARegularFile",
     "OutputLine",
     "OutputReader",
+    "ProcessAssembly",
     "RunFolder",
     "RunSummary",
     "RunWriter",
     "Store",
+    "VitalsDecoder",
     "check_schema",
     "describe",
     "dump_line",
     "dumps",
     "encode",
+    "events_of",
     "find_home",
     "find_segments",
     "fingerprint",
@@ -85,24 +93,30 @@ __all__ = [
 __getattr__ = door(
     __name__,
     {
+        "BoxReader": "blackbox",
         "DecodeError": "codec",
         "EXPERIMENT_BYTES": "bounds",
         "FileTooLarge": "regular_files",
+        "FollowedLines": "following",
+        "FollowedOutput": "following",
         "Listing": "store",
         "NO_FOLDER": "home",
         "NotARegularFile": "regular_files",
         "OUTPUT_BYTES": "bounds",
         "OutputLine": "output_reader",
         "OutputReader": "output_reader",
+        "ProcessAssembly": "process_records",
         "RunFolder": "folder",
         "RunSummary": "summaries",
         "RunWriter": "writer",
         "Store": "store",
+        "VitalsDecoder": "vitals_rows",
         "check_schema": "jsonlines",
         "describe": "appending",
         "dump_line": "codec",
         "dumps": "codec",
         "encode": "codec",
+        "events_of": "folder",
         "find_home": "home",
         "find_segments": "output_segments",
         "fingerprint": "store",

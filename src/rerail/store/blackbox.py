@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -68,16 +69,6 @@ def read_box(path: Path, t0_ns: int) -> BlackBox | None:
         return None
 
 
-def read_lent_boxes(path: Path, t0_ns: int) -> list[BlackBox]:
-    """The boxes of forked children, in a file that their parent made for them."""
-    try:
-        with open_regular(path) as file:
-            boxes = [_parse(octets, t0_ns) for octets in _taken(file)]
-    except OSError:
-        return []
-    return [box for box in boxes if box is not None]
-
-
 def has_lent_box(path: Path) -> bool:
     with open_regular(path) as file:
         return bool(taken_boxes(file.read(layout.BOXES_HEAD_SIZE)))
@@ -86,13 +77,37 @@ def has_lent_box(path: Path) -> bool:
 def read_all_boxes(agent_dir: Path, t0_ns: int) -> list[BlackBox]:
     """Everybody's. A forked child that became another Python program has a file of its own too,
     which is the later one."""
-    found: dict[tuple[int, int], BlackBox] = {}
-    for path in sorted(agent_dir.glob("*.boxes")):
-        found.update({(box.pid, box.start_ticks): box for box in read_lent_boxes(path, t0_ns)})
-    for path in sorted(agent_dir.glob("*.box")):
-        if (box := read_box(path, t0_ns)) is not None:
-            found[box.pid, box.start_ticks] = box
-    return sorted(found.values(), key=lambda box: (box.started_t_seconds, box.pid))
+    return BoxReader(agent_dir, t0_ns).read()
+
+
+class BoxReader:
+    """Reads all boxes again and again, and takes apart only those that have changed."""
+
+    def __init__(self, agent_dir: Path, t0_ns: int) -> None:
+        self._agent_dir = agent_dir
+        self._t0_ns = t0_ns
+        self._known: dict[tuple[Path, int], tuple[bytes, BlackBox | None]] = {}
+
+    def read(self) -> list[BlackBox]:
+        found: dict[tuple[int, int], BlackBox] = {}
+        known, self._known = self._known, {}
+        for place, octets in self._octets():
+            before = known.get(place)
+            if before is None or before[0] != octets:
+                before = octets, _parse(octets, self._t0_ns)
+            self._known[place] = before
+            if (box := before[1]) is not None:
+                found[box.pid, box.start_ticks] = box
+        return sorted(found.values(), key=lambda box: (box.started_t_seconds, box.pid))
+
+    def _octets(self) -> Iterator[tuple[tuple[Path, int], bytes]]:
+        for path in sorted(self._agent_dir.glob("*.boxes")):
+            with suppress(OSError), open_regular(path) as file:
+                for number, octets in enumerate(_taken(file)):
+                    yield (path, number), octets
+        for path in sorted(self._agent_dir.glob("*.box")):
+            with suppress(OSError):
+                yield (path, 0), read_regular(path, layout.SIZE)
 
 
 def read_head(agent_dir: Path, pid: int, start_ticks: int) -> bytes | None:

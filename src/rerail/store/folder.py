@@ -10,7 +10,7 @@ not read for that. Nothing is written.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -44,6 +44,17 @@ T = TypeVar("T")
 _LAST_BYTES = 64 * 1024  # of the events, to see when the last one was
 
 
+def events_of(path: Path, values: Iterable[dict[str, Any]]) -> Iterator[Event]:
+    """The events that these lines of `path` hold."""
+    for value in values:
+        t, kind = value.pop("t", None), value.pop("kind", None)
+        if not isinstance(kind, str) or not is_time(t):
+            continue
+        if kind == "run-started":
+            check_schema(path, value.get("schema"), layout.SCHEMA)
+        yield Event(float(t), kind, tidy(value, EVENT_FIELDS))
+
+
 class RunFolder:
     """The reading end of a run folder. Each call reads the files anew: a live run moves on."""
 
@@ -75,13 +86,7 @@ class RunFolder:
 
     def events(self, last_bytes: int | None = None) -> Iterator[Event]:
         path = self.path / layout.EVENTS
-        for value in read_objects(path, last_bytes):
-            t, kind = value.pop("t", None), value.pop("kind", None)
-            if not isinstance(kind, str) or not is_time(t):
-                continue
-            if kind == "run-started":
-                check_schema(path, value.get("schema"), layout.SCHEMA)
-            yield Event(float(t), kind, tidy(value, EVENT_FIELDS))
+        return events_of(path, read_objects(path, last_bytes))
 
     def processes(self) -> list[ProcessRecord]:
         """Every process of the tree, in order of appearance."""

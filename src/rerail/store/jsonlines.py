@@ -29,7 +29,7 @@ def read_objects(path: Path, last_bytes: int | None = None) -> Iterator[dict[str
     try:
         with open_regular(path) as file:
             for line in _lines(file, *bounds.log_bounds(path.name), last_bytes):
-                yield from _parsed(line)
+                yield from parsed(line)
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
@@ -77,7 +77,8 @@ def _lines_between(file: BinaryIO, begin: int, end: int) -> Iterator[bytes]:
         yield line
 
 
-def _parsed(line: bytes) -> Iterator[dict[str, Any]]:
+def parsed(line: bytes) -> Iterator[dict[str, Any]]:
+    """The object of one line; nothing where there is none."""
     try:
         value = loads(line)
     except DecodeError:

@@ -14,27 +14,55 @@ from rerail.records import Event, ProcessRecord
 
 
 def assemble_processes(events: Iterable[Event]) -> list[ProcessRecord]:
-    found: dict[str, ProcessRecord] = {}
-    latest: dict[int, str] = {}  # the process that has a pid now
-    for event in events:
-        if not event.kind.startswith("process-"):
-            continue
+    assembly = ProcessAssembly()
+    assembly.add(events)
+    return assembly.records()
+
+
+class ProcessAssembly:
+    """The same from events that come in several goes; `most`: of those that ended well, this many
+    are kept."""
+
+    def __init__(self, most: int | None = None) -> None:
+        self._most = most
+        self._found: dict[str, ProcessRecord] = {}
+        self._latest: dict[int, str] = {}  # the process that has a pid now
+
+    def records(self) -> list[ProcessRecord]:
+        return list(self._found.values())
+
+    def add(self, events: Iterable[Event]) -> None:
+        for event in events:
+            if event.kind.startswith("process-"):
+                self._add(event)
+        if self._most is not None and len(self._found) > self._most:
+            self._forget()
+
+    def _add(self, event: Event) -> None:
+        latest = self._latest
         pid, start = _whole(event.data.get("pid")), _whole(event.data.get("start")) or 0
         if pid is None:
-            continue
+            return
         # Where the start is not known: a guardian sees only the pid of an ending.
         key = f"{pid}-{start}" if start else latest.get(pid, f"{pid}-0")
-        record = found.get(key) or _begin(event, pid, start)
+        record = self._found.get(key) or _begin(event, pid, start)
         if event.kind == "process-changed":
             record = _change(record, event.data)
         elif event.kind == "process-ended":
             record = _end(record, event)
-        found[key] = record
+        self._found[key] = record
         if record.ended_t_seconds is None:
             latest[pid] = key
         elif latest.get(pid) == key:
             del latest[pid]
-    return list(found.values())
+
+    def _forget(self) -> None:
+        """The oldest that ended well go first, then the oldest that ended badly."""
+        assert self._most is not None
+        over = [each for each in self._found.values() if each.ended_t_seconds is not None]
+        over.sort(key=lambda each: each.signal is not None or bool(each.exit_code))
+        for each in over[: len(self._found) - self._most]:
+            self._found.pop(each.key, None)
 
 
 def _begin(event: Event, pid: int, start: int) -> ProcessRecord:

@@ -9,7 +9,7 @@ the tree and the machine alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,20 +28,30 @@ _KINDS: dict[str, type[int] | type[float]] = {
 
 def read_rows(path: Path, last_bytes: int | None = None) -> Iterator[VitalsRow]:
     """The rows of one vitals file; none if it is not there or its header was never written."""
-    columns: list[Column | None] | None = None
-    left = PROCESS_ENTRIES
-    for value in read_objects(path, last_bytes):
-        if "process_fields" in value:  # again after a guardian took over
-            check_schema(path, value.get("schema"), layout.SCHEMA)
-            names = value["process_fields"]
-            columns = list(map(_column, names)) if isinstance(names, list) else None
-        elif columns is not None:
-            if left <= 0:
-                value.pop("procs", None)
-            row = _decode_row(value, columns)
-            if row is not None:
-                left -= len(row.processes)
-                yield row
+    return VitalsDecoder(path).rows(read_objects(path, last_bytes))
+
+
+class VitalsDecoder:
+    """Makes rows of objects, which may come in several goes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._columns: list[Column | None] | None = None
+
+    def rows(self, values: Iterable[dict[str, Any]]) -> Iterator[VitalsRow]:
+        left = PROCESS_ENTRIES
+        for value in values:
+            if "process_fields" in value:  # again after a guardian took over
+                check_schema(self._path, value.get("schema"), layout.SCHEMA)
+                names = value["process_fields"]
+                self._columns = list(map(_column, names)) if isinstance(names, list) else None
+            elif self._columns is not None:
+                if left <= 0:
+                    value.pop("procs", None)
+                row = _decode_row(value, self._columns)
+                if row is not None:
+                    left -= len(row.processes)
+                    yield row
 
 
 def _column(name: Any) -> Column | None:

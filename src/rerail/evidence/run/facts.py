@@ -33,6 +33,7 @@ def read_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[st
     if outcome is not None:
         facts["signal"] = outcome.signal
         facts["exit_code"] = outcome.exit_code
+    facts.update(_gate_facts(run))
     first = _first(observations, "failed-first")
     if first is not None:
         facts["failed_first"] = first.data.get("who")
@@ -46,6 +47,16 @@ def read_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[st
     if run.info.elapsed_seconds is not None:
         facts["elapsed_seconds"] = round(run.info.elapsed_seconds, 3)
     return {name: value for name, value in facts.items() if value is not None}
+
+
+def _gate_facts(run: RecordedRun) -> dict[str, Any]:
+    """Gates that were not met, and the one that rerail ended the run for."""
+    missed = [event.data for event in run.events_of("gate") if event.data.get("is_met") is False]
+    stopped = [data.get("text") for data in missed if data.get("action") == "stop"]
+    return {
+        "gates_not_met": [data["text"] for data in missed if data.get("text")] or None,
+        "stopped_by_gate": stopped[0] if stopped else None,
+    }
 
 
 def _command_facts(run: RecordedRun) -> dict[str, Any]:

@@ -10,7 +10,7 @@ which the recorder writes from /proc/PID/limits) goes before the one the command
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -261,7 +261,7 @@ def _address_space(run: RecordedRun) -> Observation | None:
         and (limit := _number(event.data.get("limit")))
     ]
     recorded = [float(m.limit_bytes) for m in run.after.memory_limits if m.source == "RLIMIT_AS"]
-    started = _limit(run.surroundings, "RLIMIT_AS")
+    started = limit_at_start(run.surroundings, "RLIMIT_AS")
     limits = [
         limit for limit in (*told, *recorded, *([started] if started else [])) if limit < _UNLIMITED
     ]
@@ -280,10 +280,10 @@ def _address_space(run: RecordedRun) -> Observation | None:
 def _process_limit(run: RecordedRun, name: str) -> float | None:
     """The lowest that a process of the tree had; without that, what the run started with."""
     lowest = run.after.process_limits.get(name)
-    return float(lowest) if lowest is not None else _limit(run.surroundings, name)
+    return float(lowest) if lowest is not None else limit_at_start(run.surroundings, name)
 
 
-def _limit(surroundings: dict[str, Any], name: str) -> float | None:
+def limit_at_start(surroundings: Mapping[str, Any], name: str) -> float | None:
     """A soft limit from surroundings.json; None where unlimited or not recorded."""
     limits = surroundings.get("limits")
     if not isinstance(limits, dict):

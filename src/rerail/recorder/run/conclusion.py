@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -42,6 +43,7 @@ def write_death(
     *,
     hang: Hang | None = None,
     was_stopped_for_it: bool = False,
+    stopped_because: str | None = None,
 ) -> Death:
     """Everything about the end but the ending of run.json; the root is the first process."""
     writer = record.writer
@@ -63,6 +65,9 @@ def write_death(
         hang=hang,
         was_stopped_for_it=was_stopped_for_it,
     )
+    if stopped_because is not None:
+        summary = f"stopped by rerail: {stopped_because}; it ended with {_how(ending)}"
+        outcome = replace(outcome, summary=summary)
     return Death(outcome, elapsed, swallowed)
 
 

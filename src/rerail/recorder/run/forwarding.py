@@ -17,7 +17,7 @@ from rerail.recorder.run.companions import Companions
 from rerail.recorder.run.signals import TERMINAL_SIGNALS, Received, process_name, signal_name
 from rerail.recorder.run.stdio import Stdio
 from rerail.recorder.run.streams import Streams
-from rerail.recorder.run.terminal import stops_on
+from rerail.recorder.run.terminal import ignores, stops_on
 from rerail.recorder.tree.processes import Tree
 from rerail.store import RunWriter
 
@@ -64,6 +64,16 @@ class Forwarding:
             self._suspend()
         else:
             self._note(number, None, "terminal")
+
+    def interrupt(self, why: str) -> None:
+        """As Ctrl-C would: everybody in the command's own group. Who ignores that, as what a shell
+        starts in the background does, is told to terminate."""
+        number = signal.SIGTERM if ignores(self.root_pid, signal.SIGINT) else signal.SIGINT
+        self._note(number, os.getpid(), f"rerail, for the gate {why}")
+        group = _group_of(self.root_pid)
+        for pid, process in list(self.tree.living.items()):
+            if _group_of(pid) == group:
+                process.send(number)
 
     def _from_terminal(self, number: int) -> None:
         if not self.stdio.is_interactive:

@@ -7,6 +7,7 @@ it needs in hand. Promises: nothing is started here, and no process is touched.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rerail.platform import libc
 from rerail.recorder.kernel.counters import KernelCounters
@@ -26,6 +27,9 @@ from rerail.recorder.tree.process import Process
 from rerail.recorder.tree.process_news import ProcessNews
 from rerail.recorder.tree.processes import Tree
 from rerail.store import RunWriter
+
+if TYPE_CHECKING:
+    from rerail.recorder.run.gate_watch import GateWatch
 
 
 class Parts:
@@ -52,11 +56,28 @@ class Parts:
             standard, loop, record, self.companions, owns_process=options.owns_process
         )
         self.forwarding = Forwarding(tree, writer, self.streams, self.companions)
+        self.gates = self._watch_gates(options) if options.gates else None
         self.agent_variables = agent_variables(command, options, record)
         started_with = StartedWith(command, cwd, options.environ, self.agent_variables)
         self.surroundings = SurroundingsTask(record, started_with, tree.own_helpers)
         self.successor = Successor(record, self.kernel, started_with)
         self.news: ProcessNews | None = None  # from the start on
+
+    def _watch_gates(self, options: RunOptions) -> GateWatch | None:
+        from rerail.recorder.run.gate_watch import GateWatch
+
+        def make() -> GateWatch:
+            return GateWatch(
+                options.gates,
+                options.on_gate,
+                self.writer,
+                self.forwarding.interrupt,
+                is_quiet=options.is_quiet,
+            )
+
+        gates = self.record.attempt("gates", make)
+        self.record.on_output = gates.note_output if gates is not None else None
+        return gates
 
     def _process_started(self, process: Process) -> None:
         self.kernel.process_started(process)

@@ -155,6 +155,8 @@ class _Run:
     def _write_ending(self, ending: Ending) -> conclusion.Death:
         parts = self._parts
         processes = parts.tree.records()
+        if parts.gates is not None:
+            self._attempt("gates", parts.gates.close)
         death = conclusion.write_death(
             parts.record,
             ending,
@@ -162,6 +164,7 @@ class _Run:
             parts.kernel,
             hang=self._watching.last_hang,
             was_stopped_for_it=self._watching.has_killed,
+            stopped_because=parts.gates.stopped_because if parts.gates is not None else None,
         )
         # Of a command that ended well within a moment nobody will ask for its surroundings.
         parts.surroundings.finish(is_wanted=death.outcome.kind != "ok")

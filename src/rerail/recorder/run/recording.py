@@ -22,6 +22,8 @@ class RunOptions:
     preload: bool | None = None  # None: where the interpreter would not load the agent otherwise
     is_quiet: bool = False
     label: str | None = None
+    gates: tuple[str, ...] = ()  # what metrics have to be at a step or an epoch (gates.py)
+    on_gate: str = "warn"  # warn, stop
     owns_process: bool = False  # the command line: descriptors and streams are nobody else's
     environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
 
@@ -35,6 +37,7 @@ class RunOptions:
             "preload": self.preload,
             "label": self.label,
             "terminal": this_terminal(),
+            **({"gates": list(self.gates), "on_gate": self.on_gate} if self.gates else {}),
         }
 
 

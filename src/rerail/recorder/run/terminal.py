@@ -167,13 +167,17 @@ class OuterTerminal:
 
 def stops_on(pid: int, number: int) -> bool:
     """Whether this process leaves the signal to its default: neither caught nor ignored."""
-    text = proc_files.read(pid, "status")
-    if not text:
-        return False
-    for line in text.splitlines():
-        if (
-            line.startswith((b"SigIgn:", b"SigCgt:"))
-            and int(line.split()[1], 16) >> (number - 1) & 1
-        ):
-            return False
-    return True
+    masks = _signal_masks(pid)
+    return bool(masks) and not any(mask >> (number - 1) & 1 for mask in masks.values())
+
+
+def ignores(pid: int, number: int) -> bool:
+    return bool(_signal_masks(pid).get(b"SigIgn:", 0) >> (number - 1) & 1)
+
+
+def _signal_masks(pid: int) -> dict[bytes, int]:
+    """What the process ignores and what it catches; empty where that is not known."""
+    text = proc_files.read(pid, "status") or b""
+    words = [line.split() for line in text.splitlines()]
+    names = (b"SigIgn:", b"SigCgt:")
+    return {each[0]: int(each[1], 16) for each in words if len(each) > 1 and each[0] in names}

@@ -19,6 +19,8 @@ from rerail.recorder.stalls.watch import Hang, Stalling
 from rerail.recorder.tree.endings import Ending, from_status
 from rerail.recorder.tree.process import Process
 
+GATE_SECONDS = 0.5
+
 
 class Watching:
     def __init__(self, parts: Parts, options: RunOptions) -> None:
@@ -34,6 +36,8 @@ class Watching:
         loop.every(SAMPLE_SECONDS, "tree", self._look, first=0.02)
         loop.every(SAMPLE_SECONDS, "sampling", parts.sampling.tick, first=0.02)  # one wake-up
         pace = min(1.0, (self._options.stall_seconds or 4.0) / 4)
+        if parts.gates is not None:
+            loop.every(GATE_SECONDS, "gates", parts.gates.look, first=GATE_SECONDS)
         loop.every(pace, "stall watch", self._look_for_stall, first=pace)
 
     def wait_for_end(self) -> Ending:

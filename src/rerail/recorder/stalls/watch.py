@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from typing import Any, NamedTuple, Protocol
 
 from rerail.platform.forked_task import ForkedTask
+from rerail.recorder.saying import say
 from rerail.recorder.stalls.activity import Work, count_work
 from rerail.recorder.stalls.judgement import Stalled, StallWatch
 from rerail.recorder.tree.processes import Tree
@@ -215,13 +215,7 @@ class Stalling:
             process.send(number)
 
     def _say(self, text: str) -> None:
-        if self._options.is_quiet:
-            return
-        try:
-            ending = "\r\n" if sys.stderr.isatty() else "\n"
-            os.write(2, f"rerail: {text}{ending}".encode(errors="replace"))
-        except OSError:
-            pass
+        say(text, self._options.is_quiet)
 
     def close(self, output_bytes: int, tree_cpu_seconds: float) -> None:
         """The run is over; its last words may have ended a stall."""

@@ -1,4 +1,4 @@
-"""The rows of `rerail runs`, in as many columns as the terminal has.
+"""The rows of `rerail runs` and of `rerail watch`, in as many columns as the terminal has.
 
 In: entries, their short ids, a width. Out: lines of rich text, none longer than the width. What
 came of a run gets what the other columns leave; its headline, where that fits.
@@ -22,6 +22,7 @@ _COLOURS = {"live": "cyan", "stuck": "bold red", "failed": "red", "ok": "green"}
 _WIDE = 110  # columns from which on names are given more room
 _ROOM_FOR_HEADLINE = 60
 _LEAST_COMMAND = 12
+SHORTEST_KEY = 4  # of an id that is to be typed
 _OWN_RUNS = ("run", "restarts")  # of the user's own, not made by an experiment
 
 
@@ -78,8 +79,9 @@ def _header(widths: Sequence[int], room: int) -> Text:
 
 
 def _can_show(characters: str) -> bool:
+    stream = sys.__stdout__ or sys.stdout  # while a screen is drawn, the other is a stand-in
     try:
-        characters.encode(sys.stdout.encoding or "ascii")
+        characters.encode(stream.encoding or "ascii")
         return True
     except (UnicodeEncodeError, LookupError):
         return False
@@ -129,3 +131,26 @@ def ago(seconds: float) -> str:
         if seconds >= size:
             return f"{int(seconds // size)} {unit}"
     return "now"
+
+
+def short_ids(runs: Sequence[str], entries: Sequence[Entry]) -> dict[str, str]:
+    """What is enough to type: the four digits of a run, the beginning of an investigation's key."""
+    ends: dict[str, int] = {}
+    for run in runs:
+        end = run.rpartition("-")[2]
+        ends[end] = ends.get(end, 0) + 1
+    starts = {run[:SHORTEST_KEY] for run in runs}  # which would be taken for a beginning
+    short = {}
+    for run in runs:
+        end = run.rpartition("-")[2]
+        is_enough = len(end) == SHORTEST_KEY and ends[end] == 1 and end not in starts
+        short[run] = end if is_enough else run
+    keys = [entry.id for entry in entries if entry.kind in ("isolate", "verify")]
+    for key in keys:
+        length = SHORTEST_KEY
+        while length < len(key) and (
+            key[:length] in ends or sum(k.startswith(key[:length]) for k in keys) > 1
+        ):
+            length += 1
+        short[key] = key[:length]
+    return short

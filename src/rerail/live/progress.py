@@ -52,26 +52,41 @@ class Loss:
     first_nonfinite_step: int | None
 
 
+@dataclass(frozen=True)
+class Printed:
+    """What the output says of progress: the last lines, and steps when they were read."""
+
+    lines: Sequence[str] = ()
+    steps: Sequence[StepPoint] = ()
+    total: int | None = None
+    epoch: int | None = None
+
+
 def progress_of(
-    boxes: Sequence[BlackBox], now: float, is_running: bool, printed: Sequence[str]
+    boxes: Sequence[BlackBox], now: float, is_running: bool, printed: Printed
 ) -> Progress | None:
     box = training_box(boxes)
-    bar = _last_bar(printed)
-    if box is None and bar is None:
+    bar = _last_bar(printed.lines)
+    step = printed.steps[-1].step if printed.steps else 0
+    if box is None and bar is None and not step and printed.epoch is None:
         return None
     done, total = (bar.done, bar.total) if bar else _count_of(box)
-    steps_per_second = _rate(box.history) if box else None
-    eta = _eta_seconds(box, bar, steps_per_second, done, total)
-    last = box.last_progress_t_seconds if box else None
+    if total is None and step and printed.total:
+        done, total = step, printed.total
+    rate = _rate(box.history) if box else None
+    if rate is None and box is None:
+        rate = _rate(printed.steps)
+    eta = _eta_seconds(box, bar, rate, done, total)
+    last = box.last_progress_t_seconds if box else _moved_at(printed.steps)
     ranks = [b.optimizer_steps for b in boxes if b.rank is not None and b.optimizer_steps]
     return Progress(
-        steps=box.optimizer_steps if box else 0,
+        steps=box.optimizer_steps if box else step,
         batches=box.batches if box else 0,
-        epoch=box.epoch if box else None,
+        epoch=box.epoch if box and box.epoch is not None else printed.epoch,
         phase=box.phase if box else None,
         done=done,
         total=total,
-        steps_per_second=steps_per_second,
+        steps_per_second=rate,
         rate_text=bar.rate_text if bar else None,
         eta_seconds=round(eta, 1) if eta is not None and is_running else None,
         last_progress_seconds_ago=round(max(0.0, now - last), 1) if last is not None else None,
@@ -80,20 +95,26 @@ def progress_of(
     )
 
 
-def loss_of(boxes: Sequence[BlackBox]) -> Loss | None:
+def _moved_at(points: Sequence[StepPoint]) -> float | None:
+    """When the last step was first read."""
+    return next((p.t_seconds for p in points if p.step == points[-1].step), None)
+
+
+def loss_of(boxes: Sequence[BlackBox], printed_steps: Sequence[StepPoint] = ()) -> Loss | None:
     box = training_box(boxes)
-    if box is None:
+    seen = box.history if box is not None else ()
+    points = [point for point in seen if point.loss is not None]
+    latest = box.loss if box is not None else None
+    if latest is None and not points:
+        points = [point for point in printed_steps if point.loss is not None]
+    if latest is None and not points:
         return None
-    points = [point for point in box.history if point.loss is not None]
-    if box.loss is None and not points:
-        return None
-    latest = box.loss if box.loss is not None else points[-1].loss
     return Loss(
-        latest=latest,
+        latest=latest if latest is not None else points[-1].loss,
         step=points[-1].step if points else None,
         trend=_means([point.loss for point in points if point.loss is not None], 24),
         direction=_direction(points),
-        first_nonfinite_step=box.first_nonfinite_step,
+        first_nonfinite_step=box.first_nonfinite_step if box is not None else None,
     )
 
 
@@ -139,10 +160,11 @@ def _eta_seconds(
 ) -> float | None:
     """Time to the end of the total that is on the way."""
     said = bar.left_seconds if bar else None
-    if box is None or not steps_per_second or total is None:
+    if not steps_per_second or total is None or (box is None and bar is not None):
         return said
     # A bar counts batches: with gradient accumulation several of them make a step.
-    ticks_per_second = steps_per_second * (box.backward_per_step or 1.0)
+    per_step = box.backward_per_step if box is not None and bar is not None else None
+    ticks_per_second = steps_per_second * (per_step or 1.0)
     reckoned = max(0, total - (done or 0)) / ticks_per_second
     if said is None or said / 3 <= reckoned <= said * 3:
         return reckoned  # the bar's own estimate jumps with every second step

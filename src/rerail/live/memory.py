@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rerail.evidence import trend_of
+from rerail.live.machine import machine_now
 from rerail.records import VitalsRow
 
 _LEAST_RISE_BYTES = 16 << 20
@@ -28,18 +29,20 @@ class Memory:
     growth_bytes_per_second: float | None  # None where it is not growing
     seconds_to_limit: float | None
     trend: list[int]  # of the tree's size, oldest first
+    growth_bytes_per_step: int | None = None  # None where no steps are seen
 
 
 def memory_of(
-    vitals: Sequence[VitalsRow], recent: Sequence[VitalsRow], is_running: bool
+    vitals: Sequence[VitalsRow],
+    recent: Sequence[VitalsRow],
+    is_running: bool,
+    steps_per_second: float | None = None,
 ) -> Memory | None:
     rows = [*vitals, *recent]
     if not rows:
         return None
     rows.sort(key=lambda row: row.t_seconds)
-    machine: dict[str, float] = {}
-    for row in rows:
-        machine.update(row.machine)  # a row names only what has changed
+    machine = machine_now(rows)
     name, used, limit = _nearest_limit(machine)
     growth = _growth(vitals if len(vitals) >= len(recent) // 10 else rows) if is_running else None
     seconds = None
@@ -55,6 +58,9 @@ def memory_of(
         limit_bytes=limit,
         growth_bytes_per_second=round(growth) if growth else None,
         seconds_to_limit=round(seconds, 1) if seconds is not None else None,
+        growth_bytes_per_step=(
+            round(growth / steps_per_second) if growth and steps_per_second else None
+        ),
         trend=[row.tree.rss_bytes for row in _spread(rows, 16)],
     )
 

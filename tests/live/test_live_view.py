@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from rerail.live import LiveView, Snapshot, build, readable
 from rerail.records import (
     BlackBox,
     Event,
@@ -21,7 +22,6 @@ from rerail.records import (
     StepPoint,
     VitalsRow,
 )
-from rerail.report.live import Snapshot, Standing, build, readable
 from rerail.report.live_screen import render, sparkline, status_line
 
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -82,16 +82,16 @@ def memory_rows(
     return rows
 
 
-def drawn(standing: Standing, width: int = 80, height: int = 24) -> list[str]:
+def drawn(view: LiveView, width: int = 80, height: int = 24) -> list[str]:
     screen = Console(file=io.StringIO(), width=width, height=height, no_color=True)
-    screen.print(render(standing, width, height))
+    screen.print(render(view, width, height))
     assert isinstance(screen.file, io.StringIO)
     return screen.file.getvalue().splitlines()
 
 
 def test_a_live_run_with_everything() -> None:
     rows = memory_rows([1 * GIB + i * 10 * MIB for i in range(60)], 2 * GIB)
-    standing = build(
+    view = build(
         Snapshot(
             info=an_info(),
             now_seconds=100.0,
@@ -105,24 +105,24 @@ def test_a_live_run_with_everything() -> None:
             printed=[b"start\n", b"\r 1%| | 1/9\r\x1b[31mloss 0.4\x1b[0m"],
         )
     )
-    assert standing.headline == "running for 1 min 40 s"
-    assert standing.progress is not None
-    assert (standing.progress.done, standing.progress.total) == (472, 1122)
-    assert standing.progress.steps_per_second == pytest.approx(2.0)
-    assert standing.progress.eta_seconds == pytest.approx(650 / 2.0)
-    assert standing.loss is not None
-    assert (standing.loss.latest, standing.loss.direction) == (0.5, "falling")
-    memory = standing.memory
+    assert view.headline == "running for 1 min 40 s"
+    assert view.progress is not None
+    assert (view.progress.done, view.progress.total) == (472, 1122)
+    assert view.progress.steps_per_second == pytest.approx(2.0)
+    assert view.progress.eta_seconds == pytest.approx(650 / 2.0)
+    assert view.loss is not None
+    assert (view.loss.latest, view.loss.direction) == (0.5, "falling")
+    memory = view.memory
     assert memory is not None
     assert (memory.limit_name, memory.limit_bytes) == ("cgroup", 2 * GIB)
     assert memory.growth_bytes_per_second == pytest.approx(10 * MIB, rel=0.05)
     assert memory.seconds_to_limit == pytest.approx((GIB - 590 * MIB) / (10 * MIB), rel=0.1)
-    assert [line.pid for line in standing.processes] == [101, 100]
-    assert standing.processes[1].cpu_percent == pytest.approx(50.0)
-    assert standing.output == ["start", "loss 0.4"]
-    text = "\n".join(drawn(standing))
-    for part in ("472/1122", "epoch 2", "backward", "2 steps/s", "5 min 25 s to go", "falling",
-                 "cgroup", "growing 10 MiB/s", "at the limit in", "SIGKILL", "0.4"):  # fmt: skip
+    assert [line.pid for line in view.processes] == [101, 100]
+    assert view.processes[1].cpu_percent == pytest.approx(50.0)
+    assert view.output == ["start", "loss 0.4"]
+    text = "\n".join(drawn(view))
+    for part in ("472/1,122", "epoch 2", "backward", "2 steps/s", "5 min 25 s to go", "falling",
+                 "cgroup", "growing 10 MiB/s", "full in", "SIGKILL", "0.4"):  # fmt: skip
         assert part in text
 
 
@@ -136,43 +136,43 @@ def test_a_live_run_with_everything() -> None:
     ids=["flat", "breathing", "came to rest"],
 )
 def test_no_limit_is_foretold_where_memory_does_not_keep_growing(sizes: list[int]) -> None:
-    standing = build(
+    view = build(
         Snapshot(an_info(), 100.0, vitals=memory_rows(sizes, 2 * GIB))
     )  # fmt: skip
-    assert standing.memory is not None
-    assert standing.memory.growth_bytes_per_second is None
-    assert standing.memory.seconds_to_limit is None
+    assert view.memory is not None
+    assert view.memory.growth_bytes_per_second is None
+    assert view.memory.seconds_to_limit is None
 
 
 def test_the_nearest_limit_is_shown() -> None:
-    standing = build(Snapshot(an_info(), 30.0, vitals=memory_rows([100 * MIB] * 3, 8 * GIB)))
-    assert standing.memory is not None
-    assert standing.memory.limit_name == "RAM"  # 4 of 16 GiB are used; of the cgroup hardly any
+    view = build(Snapshot(an_info(), 30.0, vitals=memory_rows([100 * MIB] * 3, 8 * GIB)))
+    assert view.memory is not None
+    assert view.memory.limit_name == "RAM"  # 4 of 16 GiB are used; of the cgroup hardly any
 
 
 def test_a_progress_bar_tells_where_no_hook_does() -> None:
     bar = b"Training:  42%|####2     | 472/1122 [02:10<03:00,  3.61it/s, loss=0.3]"
-    standing = build(Snapshot(an_info(), 130.0, printed=[bar]))
-    progress = standing.progress
+    view = build(Snapshot(an_info(), 130.0, printed=[bar]))
+    progress = view.progress
     assert progress is not None
     assert (progress.done, progress.total, progress.eta_seconds) == (472, 1122, 180.0)
     assert progress.rate_text == "3.61 it/s"
-    assert "3 min 0 s to go" in "\n".join(drawn(standing))
+    assert "3 min 0 s to go" in "\n".join(drawn(view))
 
 
 def test_a_bar_of_epochs_keeps_its_own_estimate() -> None:
     bar = b"epochs:  30%|###       | 3/10 [10:00<23:20, 200.00s/it]"
-    standing = build(Snapshot(an_info(), 600.0, boxes=[a_box()], printed=[bar]))
-    assert standing.progress is not None
-    assert standing.progress.eta_seconds == 23 * 60 + 20
+    view = build(Snapshot(an_info(), 600.0, boxes=[a_box()], printed=[bar]))
+    assert view.progress is not None
+    assert view.progress.eta_seconds == 23 * 60 + 20
 
 
 def test_of_several_ranks_the_first_that_keeps_pace_tells() -> None:
     boxes = [a_box(pid=100 + r, rank=r, optimizer_steps=200 - (r == 2) * 40) for r in range(3)]
-    standing = build(Snapshot(an_info(), 100.0, boxes=boxes[::-1]))
-    assert standing.progress is not None
-    assert standing.progress.rank == 0
-    assert standing.progress.slowest_step == 160
+    view = build(Snapshot(an_info(), 100.0, boxes=boxes[::-1]))
+    assert view.progress is not None
+    assert view.progress.rank == 0
+    assert view.progress.slowest_step == 160
 
 
 def test_a_loss_that_is_not_finite_is_said() -> None:
@@ -184,7 +184,7 @@ def test_a_loss_that_is_not_finite_is_said() -> None:
 
 def test_a_dead_run_tells_how_it_ended_and_why() -> None:
     outcome = Outcome("signal", "main died of SIGSEGV after 3 min", "SIGSEGV", None, "main")
-    standing = build(
+    view = build(
         Snapshot(
             an_info(state="ended", outcome=outcome, elapsed_seconds=180.0),
             180.0,
@@ -193,10 +193,10 @@ def test_a_dead_run_tells_how_it_ended_and_why() -> None:
             diagnosis={"causes": [{"id": "native-segfault", "probability": 0.91}]},
         )
     )
-    assert standing.is_bad
-    assert standing.progress is not None
-    assert standing.progress.eta_seconds is None
-    text = "\n".join(drawn(standing))
+    assert view.is_bad
+    assert view.progress is not None
+    assert view.progress.eta_seconds is None
+    text = "\n".join(drawn(view))
     for part in ("main died of SIGSEGV", "native-segfault (91%)", "SIGSEGV, core", "step 200"):
         assert part in text
 
@@ -212,9 +212,9 @@ def test_an_attempt_tells_its_place_in_the_story_and_a_run_its_warnings() -> Non
 
 
 def test_a_lost_run_says_when_it_was_last_seen() -> None:
-    standing = build(Snapshot(an_info(state="lost", elapsed_seconds=75.0), 75.0, [a_process(100)]))
-    assert standing.headline == "lost: its recorder was killed; last seen after 1 min 15 s"
-    assert standing.processes[0].state == "not seen to end"
+    view = build(Snapshot(an_info(state="lost", elapsed_seconds=75.0), 75.0, [a_process(100)]))
+    assert view.headline == "lost: its recorder was killed; last seen after 1 min 15 s"
+    assert view.processes[0].state == "not seen to end"
 
 
 def test_a_stall_is_said_until_it_is_over() -> None:
@@ -227,14 +227,14 @@ def test_a_stall_is_said_until_it_is_over() -> None:
 
 
 def test_a_run_that_has_just_begun() -> None:
-    standing = build(Snapshot(an_info(), 0.2))
-    assert "running for 0.2 s" in drawn(standing)[0]
-    assert status_line(standing) == "running for 0.2 s"
+    view = build(Snapshot(an_info(), 0.2))
+    assert "running for 0.2 s" in drawn(view)[0]
+    assert status_line(view) == "running for 0.2 s"
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (60, 16), (120, 50)])
 def test_one_screen_is_one_screen(width: int, height: int) -> None:
-    standing = build(
+    view = build(
         Snapshot(
             an_info(command=["python", "-c", "\nimport x\n" + "\x1b" * 300]),
             1e6,
@@ -244,7 +244,7 @@ def test_one_screen_is_one_screen(width: int, height: int) -> None:
             printed=[b"y" * 500] * 60,
         )
     )
-    lines = drawn(standing, width, height)
+    lines = drawn(view, width, height)
     assert len(lines) <= height
     assert all(len(line) <= width for line in lines)
     assert any("loader-worker, running" in line for line in lines)

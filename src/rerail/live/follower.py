@@ -1,0 +1,177 @@
+"""Reading one run again and again, at the cost of what is new.
+
+In: a run folder, live, ended or lost. Out: a `Snapshot` per look. Promises: nothing is written and
+no process is asked; memory is bounded however long the run is; a part that cannot be read is said
+to be missing, and the others are read all the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rerail.errors import UnreadableInput
+from rerail.live.snapshot import Snapshot
+from rerail.records import BlackBox, Event, RunInfo, StepPoint, VitalsRow
+from rerail.store import (
+    BoxReader,
+    FollowedLines,
+    FollowedOutput,
+    ProcessAssembly,
+    RunFolder,
+    VitalsDecoder,
+    events_of,
+    layout,
+)
+from rerail.store.liveness import scope
+
+T = TypeVar("T")
+
+# The events that a view is made of.
+WANTED = (
+    *("stall", "stall-over", "missing", "limit-near", "gate", "note"),
+    "signal-forwarded",
+)
+VITALS_BYTES = 1 << 20  # the last quarter of an hour, about
+EVENT_BYTES = 16 << 20
+OUTPUT_LINES = 200
+MOST_VITALS = 4000
+MOST_RECENT = 1200  # two minutes at 10 Hz
+MOST_EVENTS = 500
+MOST_PROCESSES = 1000
+MOST_STEPS = 256
+
+
+def take_snapshot(folder: RunFolder) -> Snapshot:
+    """Read what one screen needs, in bounded time however long the run is."""
+    return Follower(folder).look()
+
+
+class Follower:
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        path = folder.path
+        self._event_lines = FollowedLines(path / layout.EVENTS, EVENT_BYTES)
+        self._events: deque[Event] = deque(maxlen=MOST_EVENTS)
+        self._processes = ProcessAssembly(MOST_PROCESSES)
+        self._vitals = _Rows(path, layout.VITALS, MOST_VITALS)
+        self._recent = _Rows(path, layout.VITALS_RECENT, MOST_RECENT)
+        self._has_read_old = False
+        self._boxes: BoxReader | None = None
+        self._output = FollowedOutput(path)
+        self._steps: deque[StepPoint] = deque(maxlen=MOST_STEPS)
+        self._total: int | None = None
+        self._epoch: int | None = None
+        self._surroundings: dict[str, Any] = {}
+        self._diagnosis: dict[str, Any] = {}
+
+    def look(self) -> Snapshot:
+        info = self.folder.info()
+        events = list(events_of(self.folder.path / layout.EVENTS, self._event_lines.new()))
+        self._processes.add(events)
+        self._events.extend(event for event in events if event.kind in WANTED)
+        missing: list[Event] = []
+
+        def part(what: str, read: Callable[[], T], otherwise: T) -> T:
+            """run.json and the events are the run; another part that cannot be read is missing."""
+            try:
+                return read()
+            except UnreadableInput as error:
+                missing.append(Event(0.0, "missing", {"what": what, "why": error.message}))
+                return otherwise
+
+        now = now_seconds(info)
+        return Snapshot(
+            info=info,
+            now_seconds=now,
+            processes=self._processes.records(),
+            boxes=part("black boxes", lambda: self._read_boxes(info), []),
+            vitals=part("vitals", self._vitals.read, []),
+            recent=part("recent vitals", self._read_recent, []),
+            printed=part("output", lambda: self._read_output(now), []),
+            printed_steps=list(self._steps),
+            printed_total=self._total,
+            printed_epoch=self._epoch,
+            surroundings=part("surroundings", self._read_surroundings, {}),
+            diagnosis=self._read_diagnosis(info),
+            events=[*self._events, *missing],
+        )
+
+    def _read_boxes(self, info: RunInfo) -> list[BlackBox]:
+        if self._boxes is None:
+            self._boxes = BoxReader(self.folder.path / layout.AGENT, info.t0_ns)
+        return self._boxes.read()
+
+    def _read_recent(self) -> Sequence[VitalsRow]:
+        if not self._has_read_old:
+            self._has_read_old = True
+            old = _Rows(self.folder.path, layout.VITALS_RECENT_OLD, MOST_RECENT)
+            self._recent.kept.extend(old.read())
+        return self._recent.read()
+
+    def _read_output(self, now: float) -> list[bytes]:
+        lines = self._output.tail(OUTPUT_LINES)
+        if self._output.new_bytes:
+            self._note_steps(self._output.new_bytes, now)
+        return lines
+
+    def _note_steps(self, printed: bytes, now: float) -> None:
+        """The last step that was printed since the last look, for programs without hooks."""
+        from rerail.evidence import find_progress, to_lines
+
+        lines = printed.replace(b"\r", b"\n").split(b"\n")[-OUTPUT_LINES:]
+        numbered = enumerate((line[-2000:].decode("utf-8", "replace") for line in lines), 1)
+        points = find_progress(list(to_lines(numbered)), ())
+        if not points:
+            return
+        epochs = [point.epoch for point in points if point.epoch is not None]
+        self._epoch = int(epochs[-1]) if epochs else self._epoch
+        loss = next((p.loss for p in reversed(points) if p.loss is not None), None)
+        said = next((p for p in reversed(points) if p.step is not None), None)
+        if said is None and loss is None:
+            return
+        last = self._steps[-1] if self._steps else StepPoint(0, now, None)
+        step = last.step
+        if said is not None and said.step is not None:
+            step, self._total = said.step, said.total
+        if step < last.step:
+            self._steps.clear()  # a new epoch counts anew
+        self._steps.append(StepPoint(step, now, loss))
+
+    def _read_surroundings(self) -> dict[str, Any]:
+        """Written once; whole or not at all."""
+        if not self._surroundings:
+            self._surroundings = self.folder.surroundings()
+        return self._surroundings
+
+    def _read_diagnosis(self, info: RunInfo) -> dict[str, Any]:
+        if info.state != "running" and not self._diagnosis:
+            try:
+                self._diagnosis = self.folder.diagnosis()
+            except UnreadableInput:
+                return {}  # the run itself can still be shown
+        return self._diagnosis
+
+
+class _Rows:
+    """The last rows of one vitals file."""
+
+    def __init__(self, folder: Path, name: str, most: int) -> None:
+        self._lines = FollowedLines(folder / name, VITALS_BYTES)
+        self._decoder = VitalsDecoder(folder / name)
+        self.kept: deque[VitalsRow] = deque(maxlen=most)
+
+    def read(self) -> list[VitalsRow]:
+        self.kept.extend(self._decoder.rows(self._lines.new()))
+        return list(self.kept)
+
+
+def now_seconds(info: RunInfo) -> float:
+    if info.state != "running":
+        return info.elapsed_seconds or 0.0
+    if info.t0_ns and info.recorder_scope == scope():
+        return max(0.0, (time.monotonic_ns() - info.t0_ns) / 1e9)  # a clock jump moves nothing
+    return max(0.0, time.time() - info.started_unix)

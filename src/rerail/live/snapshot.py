@@ -1,0 +1,26 @@
+"""What a run folder held at one moment: what is read of it, before anything is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rerail.records import BlackBox, Event, ProcessRecord, RunInfo, StepPoint, VitalsRow
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    info: RunInfo
+    now_seconds: float  # since the start of the run; for a run that is over, its end
+    processes: Sequence[ProcessRecord] = ()
+    boxes: Sequence[BlackBox] = ()
+    vitals: Sequence[VitalsRow] = ()  # thinned, the last stretch
+    recent: Sequence[VitalsRow] = ()  # 10 Hz
+    printed: Sequence[bytes] = ()
+    printed_steps: Sequence[StepPoint] = ()  # as the output said them, when they were read
+    printed_total: int | None = None  # of those steps
+    printed_epoch: int | None = None
+    events: Sequence[Event] = ()  # of the kinds in `follower.WANTED`
+    surroundings: Mapping[str, Any] = field(default_factory=dict)
+    diagnosis: Mapping[str, Any] = field(default_factory=dict)

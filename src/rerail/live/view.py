@@ -1,0 +1,222 @@
+"""How a run stands, on one screen: what is made of what was read.
+
+In: a `Snapshot` of a run folder, live, ended or lost. Out: `LiveView`, plain data. Pure.
+`report.live_screen.render` draws it, `rerail show --json` prints it, `rerail watch` shows it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rerail.live.alerts import Alert, GateLine, alerts_of, gates_of
+from rerail.live.machine import Gauge, gauges_of, machine_now
+from rerail.live.memory import Memory, memory_of
+from rerail.live.processes import ProcessLine, process_lines
+from rerail.live.progress import Loss, Printed, Progress, loss_of, progress_of
+from rerail.live.snapshot import Snapshot
+from rerail.platform.terminal_text import last_drawn
+from rerail.records import RunInfo, VitalsRow
+from rerail.wording import duration_in_words
+
+
+@dataclass(frozen=True)
+class LiveView:
+    """One run at one moment, ready to be shown."""
+
+    id: str
+    command: list[str]
+    state: str  # running, ended, lost
+    headline: str
+    is_bad: bool
+    started_unix: float
+    elapsed_seconds: float
+    progress: Progress | None
+    loss: Loss | None
+    memory: Memory | None
+    processes: list[ProcessLine]
+    output: list[str]
+    stalled_seconds: float | None
+    why: str | None  # the first sentence of its diagnosis
+    leading_cause: str | None
+    leading_probability: float | None
+    missing: list[str]
+    warnings: list[str]  # what boded ill at the start
+    story: str | None  # which attempt of a run that was gone on with
+    label: str | None = None
+    gauges: list[Gauge] = field(default_factory=list)  # what else can run out
+    alerts: list[Alert] = field(default_factory=list)  # what bodes ill just now
+    gates: list[GateLine] = field(default_factory=list)  # how each gate was judged
+    next_command: str | None = None  # of a run that is over: what to type
+
+
+def build(snapshot: Snapshot) -> LiveView:
+    """What there is to say about it. Pure."""
+    info, now = snapshot.info, snapshot.now_seconds
+    is_running = info.state == "running"
+    output = [text for text in map(readable, snapshot.printed) if text]
+    stalled = _stalled_seconds(snapshot)
+    cause = _leading(snapshot.diagnosis)
+    printed = Printed(
+        output, snapshot.printed_steps, snapshot.printed_total, snapshot.printed_epoch
+    )
+    progress = progress_of(snapshot.boxes, now, is_running, printed)
+    loss = loss_of(snapshot.boxes, snapshot.printed_steps)
+    pace = progress.steps_per_second if progress is not None else None
+    memory = memory_of(snapshot.vitals, snapshot.recent, is_running, pace)
+    processes = process_lines(snapshot)
+    rows = sorted((*snapshot.vitals, *snapshot.recent), key=lambda row: row.t_seconds)
+    gauges = gauges_of(machine_now(rows), _last_with_processes(rows), snapshot.surroundings)
+    gates = gates_of(snapshot.events)
+    alerts = alerts_of(
+        stalled_seconds=stalled,
+        loss=loss,
+        memory=memory,
+        processes=processes,
+        gauges=gauges,
+        gates=gates,
+    )
+    return LiveView(
+        id=info.id,
+        command=info.command,
+        state=info.state,
+        headline=_headline(info, now, stalled),
+        is_bad=info.state == "lost"
+        or stalled is not None
+        or (info.outcome is not None and info.outcome.kind != "ok"),
+        started_unix=info.started_unix,
+        elapsed_seconds=round(now, 3),
+        progress=progress,
+        loss=loss,
+        memory=memory,
+        processes=processes,
+        output=output,
+        stalled_seconds=stalled,
+        why=_why(snapshot.diagnosis),
+        leading_cause=cause[0],
+        leading_probability=cause[1],
+        missing=[
+            f"{event.data.get('what')}: {event.data.get('why')}"
+            for event in snapshot.events
+            if event.kind == "missing"
+        ],
+        warnings=_warnings(snapshot.surroundings),
+        story=_story(info),
+        label=_label(info),
+        gauges=gauges,
+        alerts=alerts if is_running else [],
+        gates=gates,
+        next_command=_next_command(snapshot),
+    )
+
+
+def _last_with_processes(rows: Sequence[VitalsRow]) -> VitalsRow | None:
+    return next((row for row in reversed(rows) if row.processes), None)
+
+
+def _label(info: RunInfo) -> str | None:
+    label = info.settings.get("label")
+    return label if isinstance(label, str) and label else None
+
+
+def _next_command(snapshot: Snapshot) -> str | None:
+    """Of a run that is over: the experiment that the diagnosis proposes, else the question why."""
+    info = snapshot.info
+    if info.state == "running" or (info.outcome is not None and info.outcome.kind == "ok"):
+        return None
+    if any(e.kind == "gate" and e.data.get("action") == "stop" for e in snapshot.events):
+        return None  # it did not die: rerail ended it
+    proposed = snapshot.diagnosis.get("next")
+    command = proposed.get("command") if isinstance(proposed, dict) else None
+    if isinstance(command, str) and command:
+        return one_line_of(command)
+    return f"rerail explain {info.id}"
+
+
+def _warnings(surroundings: Mapping[str, Any]) -> list[str]:
+    """What `rerail check` would have said for free; some records say it themselves.
+
+    A record that was damaged, or written by another rerail, warns of nothing.
+    """
+    try:
+        if "warnings" in surroundings:
+            found = surroundings["warnings"]
+        else:
+            from rerail.preflight import quick
+
+            found = [finding.to_json() for finding in quick(surroundings)] if surroundings else []
+        return [f"{warning.get('title')} ({warning.get('level')})" for warning in found]
+    except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError):
+        return []
+
+
+def _story(info: RunInfo) -> str | None:
+    """Of `rerail run --restarts`: this attempt's place, and what it began with."""
+    settings = info.settings
+    if not settings.get("previous_run"):
+        return None
+    parts = [f"attempt {settings.get('attempt')}, after {settings['previous_run']}"]
+    if settings.get("resumed_from"):
+        parts.append(f"from {settings['resumed_from']}")
+    if settings.get("changes"):
+        parts.append("with " + " and ".join(settings["changes"]))
+    return ", ".join(parts)
+
+
+def readable(printed: bytes) -> str:
+    """A line as it last stood on the terminal: after its last redraw, without colours."""
+    last = last_drawn(printed.decode("utf-8", "replace"))
+    return "".join(c if c.isprintable() else " " for c in last.expandtabs(4)).rstrip()
+
+
+def one_line(command: Sequence[str]) -> str:
+    """As it would be typed, on one line and printable whatever an argument holds."""
+    return one_line_of(shlex.join(command))
+
+
+def one_line_of(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
+
+
+def _headline(info: RunInfo, now: float, stalled: float | None) -> str:
+    if info.state == "running":
+        if stalled is not None:
+            silent = duration_in_words(stalled)
+            return f"running for {duration_in_words(now)}, no progress for {silent}"
+        return f"running for {duration_in_words(now)}"
+    if info.state == "lost":
+        return f"lost: its recorder was killed; last seen after {duration_in_words(now)}"
+    return info.outcome.summary if info.outcome else f"ended after {duration_in_words(now)}"
+
+
+def _stalled_seconds(snapshot: Snapshot) -> float | None:
+    """How long a stall that is not over has lasted; None if there is none."""
+    stall = None
+    for event in snapshot.events:
+        if event.kind == "stall":
+            stall = event
+        elif event.kind == "stall-over":
+            stall = None
+    if stall is None or snapshot.info.state != "running":
+        return None
+    silent = stall.data.get("silent_seconds")
+    before = float(silent) if isinstance(silent, (int, float)) else 0.0
+    return before + max(0.0, snapshot.now_seconds - stall.t_seconds)
+
+
+def _why(diagnosis: Mapping[str, Any]) -> str | None:
+    said = diagnosis.get("headline")
+    return said if isinstance(said, str) and diagnosis.get("causes") else None
+
+
+def _leading(diagnosis: Mapping[str, Any]) -> tuple[str | None, float | None]:
+    causes = diagnosis.get("causes")
+    if not isinstance(causes, list) or not causes or not isinstance(causes[0], dict):
+        return None, None
+    name, probability = causes[0].get("id"), causes[0].get("probability")
+    return (
+        name if isinstance(name, str) else None,
+        float(probability) if isinstance(probability, (int, float)) else None,
+    )
