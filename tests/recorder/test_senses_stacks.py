@@ -22,7 +22,7 @@ from rerail.platform.proc_files import read_start_ticks
 from rerail.recorder.stalls import stacks, waits
 from rerail.recorder.stalls import stacks_by_debugger as spied
 from rerail.recorder.stalls import stacks_by_signal as asked
-from rerail.records import ThreadStack
+from rerail.recorder.stalls.thread_ids import kernel_ids
 
 # A busy machine makes examples slow, which says nothing about the code.
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -191,8 +191,7 @@ def test_a_process_that_may_not_be_asked_is_not_signalled(tmp_path: Path, what: 
         else:
             content = bytearray(b"nonsense")
         box.write_bytes(content)
-        waiting = waits.look(pid, [pid])
-        assert asked.take(pid, start, tmp_path, waiting, 1.0) is None
+        assert asked.take(pid, start, tmp_path, 1.0) is None
 
 
 def test_a_process_that_is_gone_is_left_out(tmp_path: Path) -> None:
@@ -226,12 +225,10 @@ def test_threads_are_matched_by_their_stacks() -> None:
         return waits.Waiting(thread_id, "python", "S", None, None, pointer, None)
 
     seen = [waiting(10, 0x7FFC00001000), waiting(11, 0x7F41B5D4CE78), waiting(12, 0x7F41B654DE78)]
-    threads = [
-        ThreadStack(0x7F41B654E6C0),
-        ThreadStack(0x7F41B5D4D6C0),
-        ThreadStack(0x7F41ED2C3740),
-    ]
-    assert [t.thread_id for t in asked.match_threads(threads, 10, seen)] == [12, 11, 10]
+    threads = [0x7F41B654E6C0, 0x7F41B5D4D6C0, 0x7F41ED2C3740]
+    assert [*kernel_ids(threads, 10, seen).values()] == [12, 11, 10]
+    assert [*kernel_ids([11, threads[0]], 10, seen).values()] == [11, 12]
+    assert [*kernel_ids(threads, 10, []).values()] == threads
 
 
 PYSTACK = """\

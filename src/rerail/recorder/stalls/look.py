@@ -14,11 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from rerail.recorder.stalls import busy_or_spinning, message, stacks
+from rerail.recorder.stalls import busy_or_spinning, message, stacks, waits
 from rerail.recorder.stalls.judgement import Stalled
 from rerail.recorder.stalls.lock_holders import find_holder
 from rerail.recorder.stalls.places import Place, find_places, most_workers, who_is_who
 from rerail.recorder.stalls.stacks_by_debugger import take_variables
+from rerail.recorder.stalls.thread_ids import kernel_ids
 from rerail.records import LockHolder, ProcessRecord, Stall, ThreadStack
 from rerail.store import RunFolder, RunWriter
 
@@ -98,6 +99,8 @@ def find_holders(
     waiting = [p for p in places if p.waits is not None and p.waits.kind in ("lock", "event")]
     for place in waiting[:_MOST_HOLDERS]:
         variables = take_variables(place.pid, VARIABLES_SECONDS)
+        ids = kernel_ids(variables, place.pid, waits.look(place.pid, []))
+        variables = {ids[thread]: frames for thread, frames in variables.items()}
         folder = Path(f"/proc/{place.pid}/cwd")
         holder = find_holder(place.thread, found[place.key], place.pid, variables, folder)
         if holder is not None:

@@ -22,6 +22,7 @@ from rerail.recorder.kernel.symbols import AddressNamer
 from rerail.recorder.stalls import stacks_by_debugger as spied
 from rerail.recorder.stalls import stacks_by_signal as asked
 from rerail.recorder.stalls import waits
+from rerail.recorder.stalls.thread_ids import kernel_ids
 from rerail.recorder.stalls.waits import Waiting
 from rerail.records import NativeFrame, ThreadStack
 
@@ -95,7 +96,7 @@ def _take_one(
     if threads:
         return threads
     left = min(deadline - time.monotonic(), LONGEST_ASK_SECONDS)
-    return asked.take(pid, start_ticks, agent_dir, waiting, left) if left > 0 else None
+    return asked.take(pid, start_ticks, agent_dir, left) if left > 0 else None
 
 
 def _take_gently(pid: int, deadline: float) -> list[ThreadStack] | None:
@@ -114,7 +115,11 @@ def _is_python(pid: int) -> bool:
 
 def _merge(pid: int, taken: Iterable[ThreadStack], waiting: list[Waiting]) -> list[ThreadStack]:
     """What programs told of the threads, and what /proc tells of all of them."""
-    by_id = {thread.thread_id: thread for thread in taken}
+    taken = list(taken)
+    ids = kernel_ids((thread.thread_id for thread in taken), pid, waiting)
+    by_id = {
+        ids[thread.thread_id]: replace(thread, thread_id=ids[thread.thread_id]) for thread in taken
+    }
     merged: list[ThreadStack] = []
     for other in waiting:
         known = by_id.pop(other.thread_id, None) or ThreadStack(other.thread_id, other.name)

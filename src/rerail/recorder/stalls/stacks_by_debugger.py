@@ -71,7 +71,7 @@ def take_variables(pid: int, seconds: float) -> dict[int, list[dict[str, int]]]:
     try:
         document = json.loads(text or "[]")
         return {
-            _number(thread["os_thread_id"]): [
+            _number(thread.get("os_thread_id") or thread["thread_id"]): [
                 {str(each["name"]): _number(each["addr"]) for each in frame.get("locals") or []}
                 for frame in thread["frames"]
             ]

@@ -18,7 +18,6 @@ from pathlib import Path
 from rerail.agent import rerail_layout as layout
 from rerail.platform.patterns import linear
 from rerail.platform.proc_files import read_start_ticks
-from rerail.recorder.stalls.waits import Waiting
 from rerail.records import PythonFrame, ThreadStack
 from rerail.store import open_regular, read_head
 
@@ -27,15 +26,12 @@ _THREAD = linear(
     r" \(most recent call first\):"
 )
 _FRAME = linear(r'  File "(?P<file>.*)", line (?P<line>\d{1,10}|\?\?\?) in (?P<name>.*)$')
-_LONGEST_STACK_BYTES = 64 << 20
 _MOST_TEXT_BYTES = 1 << 20
 # By the file of the answer: two forked children may answer into the same one.
 _being_asked: dict[Path, threading.Lock] = {}
 
 
-def take(
-    pid: int, start_ticks: int, agent_dir: Path, waiting: list[Waiting], seconds: float
-) -> list[ThreadStack] | None:
+def take(pid: int, start_ticks: int, agent_dir: Path, seconds: float) -> list[ThreadStack] | None:
     """Ask, and wait for the answer; None if the process cannot be asked or does not answer."""
     deadline = time.monotonic() + seconds
     head = read_head(agent_dir, pid, start_ticks)
@@ -57,7 +53,7 @@ def take(
         return None
     finally:
         one_at_a_time.release()
-    return match_threads(parse_faulthandler(text), pid, waiting) if text else None
+    return parse_faulthandler(text) if text else None
 
 
 def _number(head: bytes, name: str) -> int:
@@ -120,29 +116,3 @@ def parse_faulthandler(text: str) -> list[ThreadStack]:
             number = int(frame["line"]) if frame["line"].isdigit() else 0
             threads[-1].python.append(PythonFrame(frame["file"], number, frame["name"]))
     return threads
-
-
-def match_threads(
-    threads: list[ThreadStack], pid: int, waiting: list[Waiting]
-) -> list[ThreadStack]:
-    """Give the threads the kernel's ids.
-
-    glibc puts a thread's descriptor, whose address pthread_self() is, at the upper end of its
-    stack: the thread whose stack pointer lies closest below is the one. The main thread's lies
-    elsewhere, and what finds no stack is the main thread.
-    """
-    pointers = [(other.stack_pointer, other.thread_id) for other in waiting if other.stack_pointer]
-    taken: set[int] = set()
-    matched: list[ThreadStack] = []
-    for thread in threads:
-        below = [
-            (thread.thread_id - pointer, thread_id)
-            for pointer, thread_id in pointers
-            if 0 < thread.thread_id - pointer < _LONGEST_STACK_BYTES
-            and thread_id != pid
-            and thread_id not in taken
-        ]
-        thread_id = min(below)[1] if below else pid
-        taken.add(thread_id)
-        matched.append(ThreadStack(thread_id, thread.name, python=thread.python))
-    return matched
