@@ -17,6 +17,7 @@ from rerail.diagnosis.weigh import ENOUGH, Case
 
 SOMETHING_ELSE = 1.0  # nats
 EXPLAINS_SHARE = 0.7  # a cause explains what it outranks if it has this share of its evidence
+RESIDUE_SHARE = 0.55  # the same for a residue: next to nothing is still better than no answer
 LEAST_SHOWN = 0.01
 
 
@@ -44,8 +45,12 @@ def rank(cases: dict[str, Case]) -> list[tuple[Case, float]]:
 def _total(case: Case, named: dict[str, Case]) -> float:
     total = case.cause.prior + case.own
     for other in named.values():
-        # A hint does not explain away a definite message, but any word is better than a residue.
-        is_enough = other.cause.is_residual or case.own >= EXPLAINS_SHARE * other.own
+        # A hint does not explain away a definite message. A residue is explained by any word of a
+        # cause that is known to lead to it, but a crash not by a hint of something unrelated.
+        is_residual = other.cause.is_residual
+        share = RESIDUE_SHARE if is_residual else EXPLAINS_SHARE
+        is_known_to = is_residual and other.cause.id in case.cause.outranks
+        is_enough = is_known_to or case.own >= share * other.own
         if other is not case and is_enough and _explains(case, other):
             total += max(0.0, other.own)
     return total

@@ -137,6 +137,7 @@ _GENERAL = (
     _place("checkpoint-loading", r"torch/serialization\.py:\w*load\w*|:torch_load$"),
     _place("data-opening", r"numpy/lib/\S*:\w*load\w*|pickle\.py:|json/__init__\.py:|scipy/io/"),
     _place("configuration", r"configparser"),
+    _place("import", r"(?:site|dist)-packages/\S*(?:__init__|[^_/])\.py:<module>$"),
 )
 # The code that a traceback quotes, where no frame's name says anything.
 _QUOTED = (
