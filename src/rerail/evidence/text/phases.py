@@ -147,13 +147,17 @@ _QUOTED = (
         r"|jit\.load|load_from_checkpoint|load_learner|load_params|load_parameters|InferenceSession)\(",
         r"\.(?:pth|ckpt|safetensors|pdparams|params|gguf|onnx)['\"]|checkpoint|ckpt",
     ),
-    _place("rendezvous", r"\b(?:init_process_group|init_distributed|distributed\.initialize|hvd\.init)\("),
+    _place(
+        "rendezvous",
+        r"\b(?:init_process_group|init_distributed|distributed\.initialize|hvd\.init)\(",
+    ),
     _place(
         "data-opening",
         r"\b(?:h5py\.File|read_(?:csv|json|parquet|table|excel|feather|hdf|pickle)|np\.load\w*|numpy\.load\w*"
         r"|Image\.open|imread|librosa\.load|sf\.read|torchaudio\.load|read_video|VideoReader|load_dataset"
         r"|nib\.load|dcmread|loadmat|sio\.loadmat|TFRecordDataset|ImageFolder|lmdb\.open|open_dataset)\(",
-        r"\bin (?:enumerate\()?(?:tqdm\()?\w*(?:loader|dataset|iterator)\w*\b|\bnext\(\w*(?:iter|loader|data)",
+        r"\bin (?:enumerate\()?(?:tqdm\()?\w*(?:loader|dataset|iterator)\w*\b",
+        r"\bnext\(\w*(?:iter|loader|data)",
     ),
     _place(
         "configuration",
