@@ -3,8 +3,8 @@
 In: a traceback, or a line with those before it. Out: a phase of PHASES, or "" where nothing says.
 From the frames (the files and functions of libraries, and the names that people give their own),
 from what a line itself says, and from the last line before it that announces what begins. The
-innermost telling frame decides; a general reader such as `torch.load` or `json.load` only where
-nobody around it says what is being read.
+innermost telling frame decides, then the innermost telling code that is quoted; a general reader
+such as `torch.load` or `json.load` only where nobody around it says what is being read.
 """
 
 from __future__ import annotations
