@@ -162,9 +162,12 @@ def print_gains(cases: list[Case], said: list[tuple[str, float]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("labelled", nargs="+", type=Path)
+    parser.add_argument("labelled", nargs="*", type=Path)
     parser.add_argument("--test", nargs="+", type=Path, default=[])
     arguments = parser.parse_args()
+    if not arguments.labelled:
+        print("no labelled logs were given")
+        return
     catalogue = load_catalogue()
     are_crippled = not arguments.test
     known = [
