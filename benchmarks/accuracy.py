@@ -1,13 +1,13 @@
 """How often is the answer right, and do its probabilities mean what they say?
 
-    .venv/bin/python -m benchmarks.accuracy [LABELLED.jsonl] [--fit]
+    .venv/bin/python -m benchmarks.accuracy [LABELLED.jsonl]
 
 Reads labelled logs (one JSON object per line: log, label, also_ok; label "none" for a healthy one),
 by default those beside the repository, else the catalogue's own lines. Prints the share that is
 right, false alarms, and the reliability table: of the answers given with a probability in a bin,
 how many were right. Then the same with the heaviest signature of every answer taken away, which
-shows how the rest of the evidence carries an unfamiliar wording. `--fit` refits the calibration by
-cross-validation over both and prints the numbers for src/rerail/diagnosis/calibration.py.
+shows how the rest of the evidence carries an unfamiliar wording. The probabilities are fitted by
+`benchmarks/calibration.py`.
 """
 
 from __future__ import annotations
@@ -16,22 +16,18 @@ import argparse
 import dataclasses
 import json
 import math
-import random
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from rerail.catalogue import Catalogue, load_catalogue
-from rerail.diagnosis import calibration
-from rerail.diagnosis.rank import rank
+from rerail.diagnosis.calibration import Standing
+from rerail.diagnosis.rank import rank, raw_shares
 from rerail.diagnosis.weigh import Case, weigh
 from rerail.evidence import observe_text
 from rerail.records import Evidence
 
 DEFAULT = Path(__file__).parents[2] / "shared" / "corpus" / "dev.jsonl"
-FOLDS = 5
-PRIOR_STRENGTH = 4.0  # answers' worth of pull towards the present numbers
-UNSEEN_SHARE = 0.15  # how much the crippled answers count: wordings that the catalogue lacks
 
 
 @dataclass(frozen=True)
@@ -51,6 +47,7 @@ class Answer:
     is_right: bool
     logit: float = 0.0  # of the raw share
     own: float = 0.0  # the leader's own evidence
+    standing: Standing = "definite"
 
 
 def read_labelled(path: Path) -> list[Labelled]:
@@ -95,28 +92,15 @@ def answer_of(cases: dict[str, Case], accepted: frozenset[str]) -> Answer:
     if not ranked:
         return Answer([], 0.0, "none" in accepted)
     leader, probability = ranked[0]
-    with_raw = _raw_share(cases)
+    raw = min(max(raw_shares(cases)[leader.cause.id], 1e-6), 1 - 1e-6)
     return Answer(
         [case.cause.id for case, _ in ranked],
         probability,
         leader.cause.id in accepted,
-        math.log(with_raw / (1 - with_raw)),
+        math.log(raw / (1 - raw)),
         leader.own,
+        leader.standing,
     )
-
-
-def _raw_share(cases: dict[str, Case]) -> float:
-    """The leader's share before calibration."""
-    kept = calibration.calibrated
-    shares: list[float] = []
-    try:
-        import rerail.diagnosis.rank as ranking
-
-        ranking.calibrated = lambda raw, own: shares.append(raw) or raw  # type: ignore[func-returns-value]
-        rank(cases)
-    finally:
-        ranking.calibrated = kept
-    return min(max(shares[0], 1e-6), 1 - 1e-6)
 
 
 def reliability(answers: Iterable[Answer]) -> list[tuple[float, float, int]]:
@@ -154,60 +138,9 @@ def print_scores(title: str, labelled: list[Labelled], answers: list[Answer]) ->
     print(f"  calibration error {error / max(1, len(given)):.3f}, Brier score {brier:.3f}")
 
 
-def fit(answers: list[tuple[Answer, float]]) -> tuple[float, float, float]:
-    """Slope, intercept and evidence slope that make weighted answers likeliest.
-
-    Gradient ascent on the log likelihood with a pull towards the present numbers, so that a
-    catalogue that is right on all it has seen does not become certain of everything.
-    """
-    start = (calibration.SLOPE, calibration.INTERCEPT, calibration.EVIDENCE_SLOPE)
-    values = list(start)
-    for _ in range(4000):
-        gradient = [PRIOR_STRENGTH * (s - v) for s, v in zip(start, values, strict=True)]
-        for answer, weight in answers:
-            features = (min(answer.logit, 4.0), 1.0, min(answer.own, 9.0) - 4.0)
-            score = sum(v * f for v, f in zip(values, features, strict=True))
-            miss = answer.is_right - 1 / (1 + math.exp(-score))
-            for at, feature in enumerate(features):
-                gradient[at] += weight * miss * feature
-        values = [v + 0.002 * g for v, g in zip(values, gradient, strict=True)]
-    return values[0], values[1], values[2]
-
-
-def cross_validated(
-    whole: list[Answer], crippled: list[Answer]
-) -> tuple[list[Answer], tuple[float, float, float]]:
-    """Every answer as a calibration fitted without it would give it, and the fit on all."""
-    pairs = [(a, b) for a, b in zip(whole, crippled, strict=True) if a.names]
-    order = list(range(len(pairs)))
-    random.Random(1).shuffle(order)
-    again: list[Answer] = []
-    for fold in range(FOLDS):
-        training = [pairs[at] for n, at in enumerate(order) if n % FOLDS != fold]
-        numbers = fit(_weighted(training))
-        again += [
-            _recalibrated(pairs[at][0], numbers) for n, at in enumerate(order) if n % FOLDS == fold
-        ]
-    return again, fit(_weighted(pairs))
-
-
-def _weighted(pairs: list[tuple[Answer, Answer]]) -> list[tuple[Answer, float]]:
-    usual = [(whole, 1 - UNSEEN_SHARE) for whole, _ in pairs]
-    return usual + [(crippled, UNSEEN_SHARE) for _, crippled in pairs if crippled.names]
-
-
-def _recalibrated(answer: Answer, numbers: tuple[float, float, float]) -> Answer:
-    slope, intercept, evidence_slope = numbers
-    score = slope * min(answer.logit, 4.0) + intercept
-    score += evidence_slope * (min(answer.own, 9.0) - 4.0)
-    probability = min(calibration.HIGHEST, 1 / (1 + math.exp(-score)))
-    return dataclasses.replace(answer, probability=probability)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("labelled", nargs="?", type=Path)
-    parser.add_argument("--fit", action="store_true", help="refit the calibration and print it")
     arguments = parser.parse_args()
     catalogue = load_catalogue()
     path = arguments.labelled or (DEFAULT if DEFAULT.exists() else None)
@@ -221,12 +154,6 @@ def main() -> None:
         for c, one in zip(all_cases, labelled, strict=True)
     ]
     print_scores("without the heaviest evidence of each answer", labelled, crippled)
-    if arguments.fit:
-        again, numbers = cross_validated(answers, crippled)
-        print(f"\ncross-validated in {FOLDS} folds")
-        for said, share, count in reliability(again):
-            print(f"  {said:.2f}   {share:.2f}    {count}")
-        print("SLOPE = {:.2f}\nINTERCEPT = {:.2f}\nEVIDENCE_SLOPE = {:.2f}".format(*numbers))
 
 
 if __name__ == "__main__":

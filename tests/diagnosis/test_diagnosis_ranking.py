@@ -226,3 +226,30 @@ def test_any_mixture_gives_a_sound_answer(parts: list[str]) -> None:
     assert probabilities == sorted(probabilities, reverse=True)
     assert sum(probabilities) <= 1 + 1e-9
     assert all(candidate.speaks_for for candidate in diagnosis.candidates)
+
+
+_RAISED = """Traceback (most recent call last):
+  File "train.py", line 3, in <module>
+    main()
+{}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "least", "most"),
+    [
+        # A message that means one thing.
+        (_RAISED.format("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB"), 0.9, 1.0),
+        # One that is used of other things too.
+        (_RAISED.format("ValueError: lr must be positive"), 0.5, 0.85),
+        # Definite words, but beside the exception that ended the run.
+        ("std::bad_alloc\n" + _RAISED.format("mylib.Unlucky: no idea"), 0.5, 0.8),
+        # Nothing is known but that something was raised.
+        (_RAISED.format("mylib.Unlucky: no idea"), 0.2, 0.6),
+    ],
+)
+def test_how_sure_an_answer_is_depends_on_what_kind_of_evidence_leads(
+    text: str, least: float, most: float
+) -> None:
+    leading = of_text(text).leading
+    assert leading is not None
+    assert least <= leading.probability < most

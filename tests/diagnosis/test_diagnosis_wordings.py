@@ -85,6 +85,12 @@ def test_prefixes_do_not_hide_the_message(around: str) -> None:
         "huggingface/tokenizers: The current process just got forked, after parallelism has "
         "already been used.\nEpoch 1/2: 100%|##| 50/50 [00:10<00:00, 4.9it/s, loss=0.5]\n"
         "Epoch 2/2: 100%|##| 50/50 [00:10<00:00, 4.9it/s, loss=0.4]",
+        # A network that came back, said behind the bar that goes on.
+        "26/99 0.0703: 9%|9 | 162/1860 [00:39<06:42, 4.2it/s]wandb: Network error resolved after "
+        "0:01:10, resuming normal operation.",
+        # A rank that answered at the second call.
+        "[LightGBM] [Warning] Connecting to rank 1 failed, waiting for 200 milliseconds\n"
+        "[LightGBM] [Info] Connected to rank 1",
         # Retried requests.
         "wandb: Network error (ConnectTimeout), entering retry loop.\nEpoch 0: loss 0.93\n"
         "Epoch 1: loss 0.83\nwandb: Waiting for W&B process to finish... (success).",

@@ -21,10 +21,10 @@ def traceback(*frames: str, error: str = "EOFError: Ran out of input") -> str:
     return "\n".join([*lines, error]) + "\n"
 
 
-def phase(*frames: str) -> str:
+def phase(*frames: str, quoted: tuple[str, ...] = ()) -> str:
     lines = list(to_lines(enumerate(traceback(*frames).splitlines(), 1)))
     (found,) = find_tracebacks(lines)
-    return phase_of_traceback(found)
+    return phase_of_traceback(found, quoted)
 
 
 SITE = "/venv/lib/python3.11/site-packages"
@@ -50,6 +50,21 @@ SITE = "/venv/lib/python3.11/site-packages"
 def test_the_frames_say_where(frames: list[str], expected: str) -> None:
     assert phase(*frames) == expected
     assert expected in (*PHASES, "")
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("store = h5py.File(name, 'r')", "data-opening"),
+        ("net.load_weights(path)", "checkpoint-loading"),
+        ("for x, y in tqdm(train_loader):", "data-opening"),
+        ("raw = yaml.safe_load(file)", "configuration"),
+        ("y = net(x)", ""),
+    ],
+)
+def test_quoted_code_says_where_no_frame_does(code: str, expected: str) -> None:
+    assert phase("t.py:main", "t.py:work", quoted=("main()", code)) == expected
+    assert phase("t.py:resume", quoted=(code,)) == "checkpoint-loading"
 
 
 def test_a_line_is_placed_by_what_was_announced_before_it() -> None:

@@ -12,12 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rerail.catalogue import Catalogue, Cause
+from rerail.diagnosis.calibration import Standing
 from rerail.diagnosis.conditions import meets
 from rerail.records import Evidence, Observation
 
 DAMPING = 0.5
 LATER_RANK = 0.5
 ENOUGH = 1.4  # a cause with less evidence of its own is not named
+BY_ITSELF = 2.0  # an item that is lighter is no more than a hint
+DEFINITE = 5.5  # a message of this weight is known to mean one thing
 ONLY_WARNED = 0.3  # of a warning, where something else is known to have ended the run
 
 
@@ -27,6 +30,7 @@ class Item:
     group: str
     weight: float
     observation: Observation
+    is_beside: bool = False  # what ended the run is on record, and this line is not it
 
 
 @dataclass
@@ -41,6 +45,17 @@ class Case:
     @property
     def speaks_against(self) -> list[Item]:
         return _heaviest([item for item in self.items if item.weight < 0])
+
+    @property
+    def standing(self) -> Standing:
+        """What kind of evidence leads: how much of it is not yet what it is."""
+        items = self.speaks_for
+        if not items:
+            return "one-message"
+        if all(item.is_beside or item.weight < BY_ITSELF for item in items):
+            return "beside"
+        is_message = items[0].observation.kind == "line" and items[0].weight < DEFINITE
+        return "one-message" if is_message and len(items) == 1 else "definite"
 
     @property
     def own(self) -> float:
@@ -77,9 +92,10 @@ def weigh(evidence: Evidence, catalogue: Catalogue) -> dict[str, Case]:
             by_kind.setdefault(observation.kind, []).append(observation)
     cases: dict[str, Case] = {}
     warned = ONLY_WARNED if _is_known_to_have_ended_it(by_kind) else 1.0
+    words = _last_words(by_kind, is_end_known=evidence.outcome.kind != "unknown")
     for cause in catalogue:
         case = Case(cause)
-        _signatures(case, by_kind.get("line", []), first, warned)
+        _signatures(case, by_kind.get("line", []), first, warned, words)
         _signs(case, by_kind, first)
         # Whoever says in its output that it was told to end was told so by rerail.
         is_ours = evidence.outcome.kind == "hang" and cause.policy.is_from_outside
@@ -169,8 +185,54 @@ def _is_known_to_have_ended_it(by_kind: dict[str, list[Observation]]) -> bool:
     )
 
 
+@dataclass(frozen=True)
+class _LastWords:
+    """What uncaught exceptions say, and where; or where the text still told of progress."""
+
+    texts: tuple[str, ...]
+    sources: frozenset[str]
+    last_progress: str
+
+    def have(self, line: Observation) -> bool:
+        """Where nothing was raised, every line after the last progress may be what ended it."""
+        if not self.sources:
+            return not _is_at_or_before(line.source, self.last_progress)
+        return line.source in self.sources or any(
+            line.text[:_COMPARED] in text or text in line.text for text in self.texts
+        )
+
+
+_COMPARED = 120  # characters of a line
+
+
+def _last_words(by_kind: dict[str, list[Observation]], is_end_known: bool) -> _LastWords:
+    raised = [
+        o
+        for o in by_kind.get("exception", []) + by_kind.get("traceback", [])
+        if o.data.get("type") and not _was_survived(o) and not o.data.get("is_echo")
+    ]
+    progress = [] if is_end_known else by_kind.get("progress", [])
+    return _LastWords(
+        tuple(o.text for o in raised if o.text),
+        frozenset(o.source for o in raised),
+        progress[-1].source if progress else "",
+    )
+
+
+def _is_at_or_before(source: str, other: str) -> bool:
+    """Of places in one text, such as output:12 and output:340."""
+    text, _, line = source.rpartition(":")
+    other_text, _, other_line = other.rpartition(":")
+    are_lines = line.isdecimal() and other_line.isdecimal()
+    return are_lines and text == other_text and int(line) <= int(other_line)
+
+
 def _signatures(
-    case: Case, lines: list[Observation], first: Observation | None, warned: float
+    case: Case,
+    lines: list[Observation],
+    first: Observation | None,
+    warned: float,
+    words: _LastWords,
 ) -> None:
     known = {signature.name: signature for signature in case.cause.signatures}
     for line in lines:
@@ -181,7 +243,8 @@ def _signatures(
             continue
         weight = signature.weight * _share(line, first)
         weight *= warned if line.data.get("is_warning") else 1.0
-        case.items.append(Item(signature.name, signature.group or signature.name, weight, line))
+        group = signature.group or signature.name
+        case.items.append(Item(signature.name, group, weight, line, not words.have(line)))
 
 
 def _signs(case: Case, by_kind: dict[str, list[Observation]], first: Observation | None) -> None:

@@ -19,7 +19,9 @@ _WARNS = linear(
 )
 _DEALT_WITH = linear(
     r"(?i)\b(?:ignoring|ignored|skipp(?:ing|ed)|falling back|will fall ?back|using fallback"
-    r"|entering retry loop|continuing (?:anyway|without)|using internal implementation)\b"
+    r"|entering retry loop|continuing (?:anyway|without)|using internal implementation"
+    r"|resolved after|resum(?:ing|ed) normal|succeeded (?:after|on) (?:retry|attempt|\d)"
+    r"|recovered from|re-?connected (?:to|after)|retry(?:ing)? succeeded)\b"
 )
 # Steps that are skipped because their gradients overflow are not dealt with when all of them are.
 _OF_STEPS = linear(r"(?i)skipp(?:ing|ed) (?:step|batch|update|iteration|optimizer)")

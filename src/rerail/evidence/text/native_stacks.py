@@ -79,7 +79,7 @@ _PLUMBING = linear(
 _WAITS = linear(
     r"(?i)futex|sem_(?:timed)?wait|cond_(?:timed)?wait|lll_lock_wait|pthread_join|epoll_wait|^_*poll\b"
     r"|^_*select\b|nanosleep|^_*wait(?:4|pid|id)\b|^_*recv|^_*accept|^_*read\b|psynch_|acquire_lock"
-    r"|semaphore_(?:timed)?wait|mach_msg"
+    r"|semaphore_(?:timed)?wait|mach_msg|sched_yield|^_*swtch_pri|do_spin|cpu_relax|SwitchToThread"
 )
 
 

@@ -131,7 +131,9 @@ class TextObserver:
         for match in matches[-_KEPT_SYMPTOMS:]:
             traceback = match.traceback or inside.get((match.file, match.line))
             if traceback is not None and traceback.frames:
-                phase = phase_of_traceback(traceback)
+                numbers = (index.get((traceback.file, n)) for n in traceback.source_lines)
+                quoted = [lines[at].text for at in numbers if at is not None]
+                phase = phase_of_traceback(traceback, quoted)
             else:
                 phase = phase_of_line(lines, index.get((match.file, match.line), 0))
             resumed = self._resumption.after(match.line, is_fatal=traceback is not None)
@@ -152,7 +154,9 @@ class TextObserver:
     def tracebacks(self, tracebacks: Sequence[TracebackText]) -> None:
         fatal: list[tuple[TracebackText, bool]] = []
         for found in tracebacks[-_KEPT_TRACEBACKS:]:
-            handled = found.is_ignored or self._resumption.after(found.last_line, is_fatal=True)
+            # Python says so of Ctrl-C too, where it comes during `__del__`; then the program ends.
+            is_passed_over = found.is_ignored and found.type != "KeyboardInterrupt"
+            handled = is_passed_over or self._resumption.after(found.last_line, is_fatal=True)
             is_echo = self._is_echo(found)
             if found.type and not handled:
                 fatal.append((found, is_echo))

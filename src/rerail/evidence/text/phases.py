@@ -3,8 +3,8 @@
 In: a traceback, or a line with those before it. Out: a phase of PHASES, or "" where nothing says.
 From the frames (the files and functions of libraries, and the names that people give their own),
 from what a line itself says, and from the last line before it that announces what begins. The
-innermost telling frame decides; a general reader such as `torch.load` or `json.load` only where
-nobody around it says what is being read.
+innermost telling frame decides, then the innermost telling code that is quoted; a general reader
+such as `torch.load` or `json.load` only where nobody around it says what is being read.
 """
 
 from __future__ import annotations
@@ -38,6 +38,12 @@ def _place(phase: str, *frames: str) -> _Place:
 # What a library's file and function, or a name of the user's own, says by itself.
 _TELLING = (
     _place("import", r"<frozen importlib", r"importlib/__init__\.py:import_module"),
+    _place(  # before the datasets, which have the same method
+        "configuration",
+        r"(?:config|cfg|omegaconf|addict|easydict|yacs|munch|registry)\S*\.py:"
+        r"(?:__getitem__|__getattr__|__missing__|get|_get\w*)$",
+        r"(?:^|/)os\.py:__getitem__$",
+    ),
     _place(
         "checkpoint-loading",
         r":\w*(?:load|restore|resume|read|init|from)\w*(?:checkpoint|ckpt|state|weights?|pretrained"
@@ -131,6 +137,32 @@ _GENERAL = (
     _place("checkpoint-loading", r"torch/serialization\.py:\w*load\w*|:torch_load$"),
     _place("data-opening", r"numpy/lib/\S*:\w*load\w*|pickle\.py:|json/__init__\.py:|scipy/io/"),
     _place("configuration", r"configparser"),
+    _place("import", r"(?:site|dist)-packages/\S*(?:__init__|[^_/])\.py:<module>$"),
+)
+# The code that a traceback quotes, where no frame's name says anything.
+_QUOTED = (
+    _place(
+        "checkpoint-loading",
+        r"\b(?:load_weights|load_state_dict|load_model|load_checkpoint|from_pretrained|restore\w*|torch\.load"
+        r"|jit\.load|load_from_checkpoint|load_learner|load_params|load_parameters|InferenceSession)\(",
+        r"\.(?:pth|ckpt|safetensors|pdparams|params|gguf|onnx)['\"]|checkpoint|ckpt",
+    ),
+    _place(
+        "rendezvous",
+        r"\b(?:init_process_group|init_distributed|distributed\.initialize|hvd\.init)\(",
+    ),
+    _place(
+        "data-opening",
+        r"\b(?:h5py\.File|read_(?:csv|json|parquet|table|excel|feather|hdf|pickle)|np\.load\w*|numpy\.load\w*"
+        r"|Image\.open|imread|librosa\.load|sf\.read|torchaudio\.load|read_video|VideoReader|load_dataset"
+        r"|nib\.load|dcmread|loadmat|sio\.loadmat|TFRecordDataset|ImageFolder|lmdb\.open|open_dataset)\(",
+        r"\bin (?:enumerate\()?(?:tqdm\()?\w*(?:loader|dataset|iterator)\w*\b",
+        r"\bnext\(\w*(?:iter|loader|data)",
+    ),
+    _place(
+        "configuration",
+        r"\b(?:yaml\.\w*load|parse_args|parse_known_args|OmegaConf\.\w+|fromfile|configparser|tomllib\.load)\(",
+    ),
 )
 # What a line without a traceback says of itself, or the line before it announces.
 _SAID = (
@@ -161,14 +193,18 @@ _SAID = (
 )
 
 
-def phase_of_traceback(traceback: TracebackText) -> str:
-    """The innermost telling frame; then the innermost general reader."""
+def phase_of_traceback(traceback: TracebackText, quoted: Sequence[str] = ()) -> str:
+    """The innermost telling frame; then the innermost telling code; then a general reader.
+
+    `quoted`: the lines of code that the traceback quotes.
+    """
     frames = [f"{file}:{function}".replace("\\", "/") for file, _, function in traceback.frames]
     inner_first = frames[::-1][:MOST_FRAMES]
-    for places in (_TELLING, _GENERAL):
-        for frame in inner_first:
+    code = [line[:400] for line in quoted[::-1][:MOST_FRAMES]]
+    for places, texts in ((_TELLING, inner_first), (_QUOTED, code), (_GENERAL, inner_first)):
+        for text in texts:
             for place in places:
-                if place.frame.search(frame):
+                if place.frame.search(text):
                     return place.phase
     return ""
 
