@@ -17,13 +17,21 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from rerail import bare
-from rerail.cli._options import home_option, json_option, stall_option, store_to_write
+from rerail.cli._options import (
+    home_option,
+    json_option,
+    notify_options,
+    say_notices,
+    stall_option,
+    store_to_write,
+)
 from rerail.cli._record_words import about_record, is_readable
 from rerail.errors import UsageError
 from rerail.recorder import CommandNotStarted, Recording, RunOptions, record
 from rerail.store import Store
 
 if TYPE_CHECKING:
+    from rerail.notify import Notifier
     from rerail.remedies import Story
 
 FINISH_LINE_SECONDS = 2.0
@@ -42,6 +50,7 @@ FINISH_LINE_SECONDS = 2.0
     metavar="report|kill|CMD",
     help="What to do then: record it, end the run, or run a shell command [default: report].",
 )
+@notify_options
 @click.option("--label", "--name", "label", metavar="TEXT", help="A name to find this run by.")
 @click.option("--quiet", "-q", "is_quiet", is_flag=True, help="Nothing from rerail itself.")
 @click.option("--no-explain", is_flag=True, help="Record, but do not say why it died.")
@@ -109,6 +118,7 @@ def command(
     folder_to: int | None,
     as_json: bool,
     command: tuple[str, ...],
+    notifier: Notifier | None,
 ) -> None:
     """Run CMD under the flight recorder.
 
@@ -145,6 +155,7 @@ def command(
         is_quiet=is_quiet,
         label=label,
         owns_process=True,
+        notifier=notifier,
     )
     sys.stdout.flush()
     try:
@@ -159,8 +170,9 @@ def command(
                 frozenset(allowed),
                 5.0 if backoff_seconds is None else backoff_seconds,
             )
-            reporter = _Reporter(store, is_quiet=is_quiet, explains=not no_explain)
+            reporter = _Reporter(store, notifier, is_quiet=is_quiet, explains=not no_explain)
             story = run_with_restarts(command, store, options, going_on, reporter)
+            _notify(notifier, story.recording, store, is_quiet=is_quiet)
             if standard_output is not None:
                 _write_story(story, store, standard_output)
             end_as(story.recording.exit_code, story.recording.signal_number)
@@ -172,6 +184,7 @@ def command(
         with suppress(OSError):  # who asked for it is gone
             os.write(folder_to, os.fsencode(recording.folder))
     _tell(recording, store, is_quiet=is_quiet, explains=not no_explain, json_to=standard_output)
+    _notify(notifier, recording, store, is_quiet=is_quiet)
     end_as(recording.exit_code, recording.signal_number)
 
 
@@ -186,6 +199,32 @@ def _tell(
             _say(f"{recording.outcome.summary}")
             _say(f"it could not be explained ({type(error).__name__}: {error});")
             _say(f"the record is in {recording.folder}")
+
+
+def _notify(
+    notifier: Notifier | None,
+    recording: Recording,
+    store: Store,
+    *,
+    is_quiet: bool,
+    remark: str = "",
+) -> None:
+    """Tell those who are not here. Whoever pressed Ctrl-C at this terminal knows already."""
+    was_interrupted = recording.signal_number == signal.SIGINT or recording.exit_code == 130
+    if notifier is None or (was_interrupted and sys.stderr.isatty()):
+        return
+    try:
+        notices = notifier.run_ended(
+            recording.folder,
+            store.home,
+            recording.outcome.summary,
+            is_death=recording.deserves_explanation,
+            remark=remark,
+        )
+    except Exception as error:
+        notices = [f"nobody was notified ({type(error).__name__}: {error})"]
+    if not is_quiet:
+        say_notices(notices)
 
 
 def _answer(
@@ -217,7 +256,7 @@ def _tell_of_success(recording: Recording) -> None:
     from rerail.cli._explaining import AnswerOverdue, at_most
 
     try:
-        from rerail.cli._finish_line import finish_line
+        from rerail.report import finish_line
 
         with at_most(FINISH_LINE_SECONDS):
             line = finish_line(recording.folder)
@@ -240,8 +279,12 @@ def _tell_without_record(recording: Recording, *, is_quiet: bool, json_to: int |
 class _Reporter:
     """Tells how each attempt ended, and why, and what comes next."""
 
-    def __init__(self, store: Store, *, is_quiet: bool, explains: bool) -> None:
+    def __init__(
+        self, store: Store, notifier: Notifier | None, *, is_quiet: bool, explains: bool
+    ) -> None:
         self._store = store
+        self._notifier = notifier
+        self._ended: Recording | None = None
         self._is_quiet = is_quiet
         self._explains = explains
 
@@ -251,7 +294,13 @@ class _Reporter:
 
             _say(paragraph(text).removeprefix("rerail: "))
 
+    def goes_on(self, text: str) -> None:
+        self.said(text)
+        if self._ended is not None:
+            _notify(self._notifier, self._ended, self._store, is_quiet=self._is_quiet, goes_on=text)
+
     def ended(self, recording: Recording) -> None:
+        self._ended = recording
         _tell(
             recording, self._store, is_quiet=self._is_quiet, explains=self._explains, json_to=None
         )

@@ -27,7 +27,7 @@ _SECRET_WORDS = frozenset(
 )
 _SECRET_PAIRS = frozenset(
     {("webhook", "url"), ("connection", "string"), ("database", "url"), ("pass", "word")}
-    | {("session", "id"), ("client", "id")}
+    | {("session", "id"), ("client", "id"), ("rerail", "notify")}
     | {(first, "key") for first in ("api", "access", "account", "secret", "private", "signing")}
     | {(first, "key") for first in ("encryption", "master", "license", "service", "storage")}
     | {(first, "key") for first in ("ssh", "session")}
@@ -41,6 +41,8 @@ _STRONG_WORDS = frozenset(
 _STRONG_PAIRS = (["api", "key"], ["access", "key"], ["secret", "key"], ["private", "key"])
 # Whole names that are a secret's as a flag or a variable, and ordinary words elsewhere.
 _SECRET_FLAGS = frozenset({"pass", "pw", "pat"})
+# Flags whose value is a secret where it is a URL: whoever knows it can write to the receiver.
+_ADDRESS_FLAGS = frozenset({"notify"})
 _HARMLESS_NAMES = re.compile(
     r"^(TOKENIZERS?_|.*_TOKENIZERS?($|_)|MAX_.*TOKENS|NUM_.*TOKENS|.*_(MAX|NUM|NEW)_TOKENS?$"
     r"|PWD$|OLDPWD$|SSH_AUTH_SOCK$|XAUTHORITY$|KEYBOARD|.*_KEYRING$|DBUS_SESSION_|XDG_SESSION_ID$"
@@ -101,6 +103,8 @@ def is_secret_value(name: str, value: str, is_certain: bool = True) -> bool:
         return False
     if not is_certain and _PROSE.fullmatch(value):
         return False
+    if is_certain and bare.lower() in _ADDRESS_FLAGS:
+        return "://" in value
     if not names_a_secret(bare) and not (is_certain and bare.lower() in _SECRET_FLAGS):
         return False
     if _PATH.match(value) and (not is_certain or _PATH_NAMES.search(bare)):

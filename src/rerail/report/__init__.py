@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         terminal,
     )
     from rerail.report.build import build_report
+    from rerail.report.ending_line import finish_line, last_step_and_loss
     from rerail.report.package import pack
     from rerail.report.stall_stacks import stall_stack_lines
     from rerail.report.writing import PRIVATE_MODE, SHARED_MODE, write_file
@@ -31,7 +32,9 @@ __all__ = [
     "SHARED_MODE",
     "build_report",
     "cause_page",
+    "finish_line",
     "html",
+    "last_step_and_loss",
     "live",
     "live_screen",
     "markdown",
@@ -50,7 +53,9 @@ __getattr__ = door(
         "SHARED_MODE": "writing",
         "build_report": "build",
         "cause_page": "cause_page",
+        "finish_line": "ending_line",
         "html": "html",
+        "last_step_and_loss": "ending_line",
         "live": "live",
         "live_screen": "live_screen",
         "markdown": "markdown",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from rerail.store.folder import RunFolder
     from rerail.store.home import NO_FOLDER, find_home
     from rerail.store.jsonlines import check_schema, read_objects
+    from rerail.store.late_events import add_event
     from rerail.store.output_reader import OutputLine, OutputReader
     from rerail.store.output_segments import find_segments
     from rerail.store.regular_files import (
@@ -53,6 +54,7 @@ __all__ = [
     "RunSummary",
     "RunWriter",
     "Store",
+    "add_event",
     "check_schema",
     "describe",
     "dump_line",
@@ -98,6 +100,7 @@ __getattr__ = door(
         "RunSummary": "summaries",
         "RunWriter": "writer",
         "Store": "store",
+        "add_event": "late_events",
         "check_schema": "jsonlines",
         "describe": "appending",
         "dump_line": "codec",

@@ -55,7 +55,7 @@ class Parts:
         self.agent_variables = agent_variables(command, options, record)
         started_with = StartedWith(command, cwd, options.environ, self.agent_variables)
         self.surroundings = SurroundingsTask(record, started_with, tree.own_helpers)
-        self.successor = Successor(record, self.kernel, started_with)
+        self.successor = Successor(record, self.kernel, started_with, options.notifier)
         self.news: ProcessNews | None = None  # from the start on
 
     def _process_started(self, process: Process) -> None:

@@ -109,6 +109,8 @@ class _Run:
             owns_process=self._options.owns_process,
         )
         parts.tree.own_helpers.update(pids)
+        if self._options.notifier is not None:  # may still tell of the attempt before this one
+            parts.tree.own_helpers.update(self._options.notifier.pids)
 
     def _has_started(self, pid: int, started_t: float) -> None:
         """The command runs: what fails here is missed in the record, and by nobody else."""
