@@ -172,7 +172,8 @@ def command(
             )
             reporter = _Reporter(store, notifier, is_quiet=is_quiet, explains=not no_explain)
             story = run_with_restarts(command, store, options, going_on, reporter)
-            _notify(notifier, story.recording, store, is_quiet=is_quiet)
+            remark = f"not started again: {story.ended_because}" if story.ended_because else ""
+            _notify(notifier, story.recording, store, is_quiet=is_quiet, remark=remark)
             if standard_output is not None:
                 _write_story(story, store, standard_output)
             end_as(story.recording.exit_code, story.recording.signal_number)
@@ -297,7 +298,13 @@ class _Reporter:
     def goes_on(self, text: str) -> None:
         self.said(text)
         if self._ended is not None:
-            _notify(self._notifier, self._ended, self._store, is_quiet=self._is_quiet, goes_on=text)
+            _notify(
+                self._notifier,
+                self._ended,
+                self._store,
+                is_quiet=self._is_quiet,
+                remark=f"goes on by itself: {text}",
+            )
 
     def ended(self, recording: Recording) -> None:
         self._ended = recording

@@ -22,8 +22,6 @@ from rerail.privacy import Redactor
 from rerail.report import finish_line, last_step_and_loss
 from rerail.store import RunFolder, Store
 
-_SECRET = "address of a notification"
-
 
 def compose(asked: dict[str, Any], secrets: Iterable[str]) -> Message:
     """`asked`: what the notifier wrote for the sender."""
@@ -93,8 +91,7 @@ def _redactor(recorded: Any, secrets: Iterable[str]) -> Redactor:
     redactor = Redactor(recorded)
     redactor.learn_environment(os.environ)
     redactor.names.add_environment(dict(os.environ))
-    for secret in secrets:
-        redactor.known.learn(secret, _SECRET)
+    redactor.learn_addresses(secrets)
     return redactor
 
 

@@ -63,7 +63,11 @@ class Message:
             "LABEL": self.fields.get("label"),
             "CAUSE": (self.fields.get("cause") or {}).get("id"),
         }
-        return {f"RERAIL_{name}": str(value) for name, value in known.items() if value is not None}
+        return {
+            f"RERAIL_{name}": cut(one_line(str(value)), MOST_LINE)
+            for name, value in known.items()
+            if value is not None
+        }
 
 
 def of_death(about: Mapping[str, Any], document: Mapping[str, Any], remark: str = "") -> Message:
@@ -74,8 +78,9 @@ def of_death(about: Mapping[str, Any], document: Mapping[str, Any], remark: str 
     causes = document.get("causes")
     leading = _object(causes[0]) if isinstance(causes, list) and causes else {}
     fields = _fields(about, facts.get("last_step"), leading)
-    short = about["short"]
-    command = str(_object(document.get("next")).get("command") or f"rerail explain {short}")
+    command = str(_object(document.get("next")).get("command") or "")
+    if not command or not can_be_typed(command):
+        command = f"rerail explain {about['short']}"
     details = [_line(_cause(leading), *_progress(about, fields["step"]), *_whereabouts(about))]
     if remark:
         details.append(cut(one_line(remark), MOST_LINE))
@@ -128,6 +133,11 @@ def of_experiment(asked: Mapping[str, Any]) -> Message:
         str(asked.get("next") or ""),
         fields,
     )
+
+
+def can_be_typed(command: str) -> bool:
+    """In one line, by somebody with little patience."""
+    return len(command) <= MOST_LINE and command.isprintable()
 
 
 def one_line(text: str) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rerail.errors import UsageError
-from rerail.notify.message import EVENTS
+from rerail.notify.message import EVENTS, can_be_typed
 from rerail.notify.receivers import VARIABLE, Receiver, read_receivers, why_unusable
 from rerail.platform.own_process import own_process
 
@@ -27,7 +27,6 @@ PATIENCE_SECONDS = 3.0
 # All other processes of a container are killed with its first one, so that one waits longer.
 PATIENCE_OF_THE_FIRST_SECONDS = 15.0
 MOST_STALLS = 3
-_LONGEST_COMMAND = 400  # that somebody would still type
 _MOST_TEXT = 4000
 
 
@@ -42,6 +41,11 @@ class Notifier:
     def shown(self) -> list[str]:
         """Who is told, without what is secret about their addresses."""
         return [receiver.shown for receiver in self._receivers]
+
+    @property
+    def secrets(self) -> list[str]:
+        """What the record must not hold, wherever the run may repeat it."""
+        return [secret for receiver in self._receivers for secret in receiver.secrets]
 
     @property
     def pids(self) -> list[int]:
@@ -129,7 +133,7 @@ class Notifier:
             "event": event,
             "headline": headline[:_MOST_TEXT],
             "status": status,
-            "next": typed if len(typed) <= _LONGEST_COMMAND else short,
+            "next": typed if can_be_typed(typed) else short,
             "short_next": short,
             "details": [detail[:_MOST_TEXT] for detail in details[:4]],
             "run": run,

@@ -29,6 +29,7 @@ _SERVICE_HOSTS = (
 )
 _PLAIN_LABEL = re.compile(r"[a-z-]{1,12}")  # of a host name: no random part
 _SHORTEST_SECRET = 6
+_LONGEST_WORD = 20
 
 Kind = Literal["webhook", "service", "mail", "command"]
 
@@ -40,14 +41,23 @@ class Receiver(NamedTuple):
 
     @property
     def secrets(self) -> list[str]:
-        """What must not be written down: the whole, and the parts that could open it."""
+        """What must not be written down: the whole, and those parts that are tokens."""
         if self.kind == "command":
             return [self.text]
         parts = _split(self.text)
-        pieces = [*parts.netloc.replace("@", ":").split(":"), *parts.path.split("/")]
+        host = parts.hostname or ""
+        pieces = [*parts.netloc.rpartition("@")[0].split(":"), *parts.path.split("/")]
         pieces += [piece.partition("=")[2] for piece in parts.query.split("&")]
+        if not is_loopback(host):
+            pieces += host.split(".")
         pieces += [unquote(piece) for piece in pieces]
-        return [self.text, *(piece for piece in pieces if len(piece) >= _SHORTEST_SECRET)]
+        return [self.text, *(piece for piece in pieces if _looks_random(piece))]
+
+
+def _looks_random(piece: str) -> bool:
+    """A token or a topic, not a word of an address: a word would be masked all over the output."""
+    has_digit = any(c.isdigit() for c in piece)
+    return len(piece) >= (_SHORTEST_SECRET if has_digit else _LONGEST_WORD)
 
 
 def read_receivers(typed: Sequence[str], environ: Mapping[str, str]) -> list[Receiver]:
@@ -123,5 +133,5 @@ def _program(text: str) -> str:
     except ValueError:
         words = text.split()
     program = next((word for word in words if "=" not in word), "")
-    name = program.rpartition("/")[2]
+    name = "" if ":" in program else program.rpartition("/")[2]  # a URL with a space in it
     return name if re.fullmatch(r"[\w.+-]{1,40}", name) else "of --notify"

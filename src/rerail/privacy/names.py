@@ -18,6 +18,7 @@ SECRET_NAME = "value of a secret name"
 PRIVATE_KEY = "private key"
 URL_LOGIN = "login in a URL"
 PROGRAM = "password of a program"
+NOTIFIED_ADDRESS = "address of a notification"
 
 _SECRET_WORDS = frozenset(
     {"token", "tokens", "secret", "secrets", "password", "passwd", "passphrase", "passcode"}

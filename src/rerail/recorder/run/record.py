@@ -60,7 +60,8 @@ class _Run:
         inbox = SignalInbox()
         writer = store.create_run(command, cwd, options.settings(), self._standard.has_terminal)
         try:
-            writer.keep_environment(options.environ)
+            addresses = options.notifier.secrets if options.notifier is not None else []
+            writer.keep_environment(options.environ, addresses)
             self._parts = Parts(command, cwd, options, self._standard, inbox, writer)
         except BaseException as error:
             inbox.close()  # its descriptor may be the one that writing needs

@@ -19,6 +19,10 @@ class Notifies(Protocol):
         """Who is told, without what is secret about their addresses."""
 
     @property
+    def secrets(self) -> list[str]:
+        """What the record must not hold: their addresses."""
+
+    @property
     def pids(self) -> list[int]:
         """Processes that may still be sending: not of the run."""
 
