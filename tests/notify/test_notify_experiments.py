@@ -94,8 +94,7 @@ def test_a_study(tmp_path: Path) -> None:
 def test_a_study_with_a_cell_that_fails(tmp_path: Path) -> None:
     command = shlex.join([sys.executable, "-c", "raise ValueError({--lr})"])
     (tmp_path / "s.toml").write_text(
-        f'command = {json.dumps(command)}\nartifacts = ["metrics.json"]\n\n'
-        '[axes]\n"--lr" = [0.1]\n'
+        f'command = {json.dumps(command)}\nartifacts = ["metrics.json"]\n\n[axes]\n"--lr" = [0.1]\n'
     )
     with web_server() as server:
         words = ("study", "s.toml", "--notify", server.url)
