@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from rerail import bare
+from rerail.cli._aftermath import notify, write_elsewhere
 from rerail.cli._options import (
     home_option,
     json_option,
@@ -51,6 +52,13 @@ FINISH_LINE_SECONDS = 2.0
     help="What to do then: record it, end the run, or run a shell command [default: report].",
 )
 @notify_options
+@click.option(
+    "--metrics-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    envvar="RERAIL_METRICS_FILE",
+    metavar="PATH",
+    help="Keep step, loss, memory and state there, for Prometheus [default: RERAIL_METRICS_FILE].",
+)
 @click.option("--label", "--name", "label", metavar="TEXT", help="A name to find this run by.")
 @click.option("--quiet", "-q", "is_quiet", is_flag=True, help="Nothing from rerail itself.")
 @click.option("--no-explain", is_flag=True, help="Record, but do not say why it died.")
@@ -104,6 +112,7 @@ def command(
     home: Path | None,
     stall_seconds: float | None,
     on_stall: str,
+    metrics_file: Path | None,
     label: str | None,
     is_quiet: bool,
     no_explain: bool,
@@ -156,6 +165,7 @@ def command(
         label=label,
         owns_process=True,
         notifier=notifier,
+        metrics_file=metrics_file.absolute() if metrics_file is not None else None,
     )
     sys.stdout.flush()
     try:
@@ -170,10 +180,10 @@ def command(
                 frozenset(allowed),
                 5.0 if backoff_seconds is None else backoff_seconds,
             )
-            reporter = _Reporter(store, notifier, is_quiet=is_quiet, explains=not no_explain)
+            reporter = _Reporter(store, options, explains=not no_explain, notifier=notifier)
             story = run_with_restarts(command, store, options, going_on, reporter)
             remark = f"not started again: {story.ended_because}" if story.ended_because else ""
-            _notify(notifier, story.recording, store, is_quiet=is_quiet, remark=remark)
+            reporter.notify(remark)
             if standard_output is not None:
                 _write_story(story, store, standard_output)
             end_as(story.recording.exit_code, story.recording.signal_number)
@@ -185,7 +195,11 @@ def command(
         with suppress(OSError):  # who asked for it is gone
             os.write(folder_to, os.fsencode(recording.folder))
     _tell(recording, store, is_quiet=is_quiet, explains=not no_explain, json_to=standard_output)
-    _notify(notifier, recording, store, is_quiet=is_quiet)
+    notices = [
+        *write_elsewhere(recording, options.metrics_file),
+        *notify(notifier, recording, store),
+    ]
+    say_notices([] if is_quiet else notices)
     end_as(recording.exit_code, recording.signal_number)
 
 
@@ -200,32 +214,6 @@ def _tell(
             _say(f"{recording.outcome.summary}")
             _say(f"it could not be explained ({type(error).__name__}: {error});")
             _say(f"the record is in {recording.folder}")
-
-
-def _notify(
-    notifier: Notifier | None,
-    recording: Recording,
-    store: Store,
-    *,
-    is_quiet: bool,
-    remark: str = "",
-) -> None:
-    """Tell those who are not here. Whoever pressed Ctrl-C at this terminal knows already."""
-    was_interrupted = recording.signal_number == signal.SIGINT or recording.exit_code == 130
-    if notifier is None or (was_interrupted and sys.stderr.isatty()):
-        return
-    try:
-        notices = notifier.run_ended(
-            recording.folder,
-            store.home,
-            recording.outcome.summary,
-            is_death=recording.deserves_explanation,
-            remark=remark,
-        )
-    except Exception as error:
-        notices = [f"nobody was notified ({type(error).__name__}: {error})"]
-    if not is_quiet:
-        say_notices(notices)
 
 
 def _answer(
@@ -281,12 +269,13 @@ class _Reporter:
     """Tells how each attempt ended, and why, and what comes next."""
 
     def __init__(
-        self, store: Store, notifier: Notifier | None, *, is_quiet: bool, explains: bool
+        self, store: Store, options: RunOptions, *, explains: bool, notifier: Notifier | None
     ) -> None:
         self._store = store
         self._notifier = notifier
+        self._metrics_file = options.metrics_file
         self._ended: Recording | None = None
-        self._is_quiet = is_quiet
+        self._is_quiet = options.is_quiet
         self._explains = explains
 
     def said(self, text: str) -> None:
@@ -297,20 +286,21 @@ class _Reporter:
 
     def goes_on(self, text: str) -> None:
         self.said(text)
+        self.notify(f"goes on by itself: {text}")
+
+    def notify(self, remark: str) -> None:
+        """About the attempt that has ended last."""
         if self._ended is not None:
-            _notify(
-                self._notifier,
-                self._ended,
-                self._store,
-                is_quiet=self._is_quiet,
-                remark=f"goes on by itself: {text}",
-            )
+            notices = notify(self._notifier, self._ended, self._store, remark)
+            say_notices([] if self._is_quiet else notices)
 
     def ended(self, recording: Recording) -> None:
         self._ended = recording
         _tell(
             recording, self._store, is_quiet=self._is_quiet, explains=self._explains, json_to=None
         )
+        notices = write_elsewhere(recording, self._metrics_file)
+        say_notices([] if self._is_quiet else notices)
 
 
 def _write_story(story: Story, store: Store, json_to: int) -> None:

@@ -49,6 +49,7 @@ class RunOptions:
     owns_process: bool = False  # the command line: descriptors and streams are nobody else's
     environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
     notifier: Notifies | None = None
+    metrics_file: Path | None = None  # absolute
 
     def settings(self) -> dict[str, Any]:
         """What is worth keeping in run.json."""

@@ -67,6 +67,10 @@ class Stalling:
         self._waiting: Stalled | None = None  # noticed while an earlier look was under way
         self.has_killed = False
 
+    @property
+    def is_stalled(self) -> bool:
+        return self._event == "stall"
+
     def last_hang(self) -> Hang | None:
         """The stall that the run was in when it ended.
 
