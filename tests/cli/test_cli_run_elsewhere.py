@@ -146,6 +146,8 @@ def test_the_summary_of_a_job(tmp_path: Path) -> None:
     added = summary.read_text().removeprefix(text)
     assert added.startswith("\nrerail: finished after ") and "step 9" in added
     assert len(added.splitlines()) == 2
+    run(tmp_path / "home", "--no-explain", program=DIES, **variables)
+    assert summary.read_text() == text + added
 
 
 def test_a_summary_is_bounded(tmp_path: Path) -> None:

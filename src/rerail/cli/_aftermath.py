@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 SUMMARY_SECONDS = 5.0
 
 
-def write_elsewhere(recording: Recording, metrics_file: Path | None) -> list[str]:
+def write_elsewhere(
+    recording: Recording, metrics_file: Path | None, *, explains: bool
+) -> list[str]:
     """Into the files that the user, or GitHub Actions, named."""
     if not is_readable(recording):
         return []
-    summary = os.environ.get("GITHUB_STEP_SUMMARY")
+    summary = os.environ.get("GITHUB_STEP_SUMMARY") if explains else None
     notices = _append_summary(recording, Path(summary)) if summary else []
     if metrics_file is not None:
         notices += _write_metrics(recording, metrics_file)

@@ -196,7 +196,7 @@ def command(
             os.write(folder_to, os.fsencode(recording.folder))
     _tell(recording, store, is_quiet=is_quiet, explains=not no_explain, json_to=standard_output)
     notices = [
-        *write_elsewhere(recording, options.metrics_file),
+        *write_elsewhere(recording, options.metrics_file, explains=not no_explain),
         *notify(notifier, recording, store),
     ]
     say_notices([] if is_quiet else notices)
@@ -299,7 +299,7 @@ class _Reporter:
         _tell(
             recording, self._store, is_quiet=self._is_quiet, explains=self._explains, json_to=None
         )
-        notices = write_elsewhere(recording, self._metrics_file)
+        notices = write_elsewhere(recording, self._metrics_file, explains=self._explains)
         say_notices([] if self._is_quiet else notices)
 
 
