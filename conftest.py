@@ -37,6 +37,7 @@ for _number, _handler in (
 
 CHANGES_PROGRAMS = ("PYTHON", "RERAIL_", "KMP_", "OMP_", "GOMP_", "MKL_", "LD_PRELOAD", "MALLOC_")
 CHANGES_OUTPUT = {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE"}
+CHANGES_OUTPUT |= {"GITHUB_STEP_SUMMARY"}  # every run of a test would be appended to it
 # Where the interpreter finds its modules: some machines need these to have any.
 KEPT = {"PYTHONPATH", "PYTHONHOME", "PYTHONPYCACHEPREFIX"}
 WORKLOADS = Path(__file__).parent / "workloads"

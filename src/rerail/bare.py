@@ -25,6 +25,7 @@ FLAGS = {
 WITH_VALUE = {
     *("--home", "--stall", "--on-stall", "--label", "--name", "--restarts", "--checkpoint"),
     *("--resume-args", "--allow", "--backoff", "--folder-to", "--gate", "--on-gate"),
+    *("--notify", "--notify-on", "--metrics-file"),
 }
 
 

@@ -17,6 +17,7 @@ import click
 _ORDER = [
     *("run", "explain", "isolate", "verify", "check", "study"),
     *("runs", "show", "watch", "stacks", "report", "pack", "causes", "rm"),
+    *("mcp", "skill"),
 ]
 
 

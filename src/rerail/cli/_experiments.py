@@ -9,15 +9,22 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from rerail.cli._duration import Duration
+from rerail.cli._options import say_notices, store_to_write
+
+if TYPE_CHECKING:
+    from rerail.notify import Notifier
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _INTERRUPTED = 130
+# What an experiment was made for; any other status is only its end.
+_PROOFS = ("confirmed", "none-of-these", "proven", "refuted")
 
 
 def confidence_option(default: float, word: str) -> Callable[[F], F]:
@@ -96,3 +103,34 @@ def answer(
     if document["ended_because"] == "interrupted":
         return _INTERRUPTED
     return 0 if document["status"] == good_status else 1
+
+
+def notify_answer(
+    notifier: Notifier | None, what: str, document: dict[str, Any], headline: str, home: Path | None
+) -> None:
+    """Tell those who are not here, as kept beside the run that showed the failure."""
+    was_interrupted = document["ended_because"] == "interrupted"
+    if notifier is None or (was_interrupted and has_screen()):
+        return
+    failure = document.get("failure") or {}
+    run = failure.get("run")
+    changes = [word for change in document["changes"] for word in ("--with", change)]
+    following = {
+        "confirmed": ["rerail", "verify", *changes],
+        "refuted": ["rerail", "isolate"],
+        "proven": ["rerail", "runs"],
+        "not-proven": ["rerail", "verify", *changes],
+    }.get(document["status"], ["rerail", "isolate"])
+    if following[1] != "runs":
+        following += ["--", *document["command"]]
+    notices = notifier.experiment_ended(
+        what,
+        headline,
+        event="proof" if document["status"] in _PROOFS else "end",
+        status=document["status"],
+        next_command=following,
+        details=[f"the failure: {failure['summary']}"] if failure.get("summary") else (),
+        run=run,
+        keep_in=[store_to_write(home).runs / run] if run else (),
+    )
+    say_notices(notices)

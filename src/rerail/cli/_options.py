@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from rerail.store import Store, find_home
+
+if TYPE_CHECKING:
+    from rerail.notify import Notifier
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,6 +44,53 @@ def stall_option(function: F) -> F:
         metavar="SECONDS",
         help="No step and no output for this long is a hang [default: from the run's own pace].",
     )(function)
+
+
+def notify_options(function: F) -> F:
+    """--notify and --notify-on, given to the command as `notifier`: None if nobody is told."""
+
+    @functools.wraps(function)
+    def with_notifier(
+        *args: Any, notify: tuple[str, ...], notify_on: str | None, **options: Any
+    ) -> Any:
+        notifier = _notifier(notify, notify_on, is_quiet=options.get("is_quiet", False))
+        return function(*args, notifier=notifier, **options)
+
+    receivers = click.option(
+        "--notify",
+        multiple=True,
+        metavar="URL|CMD",
+        help="Whom to tell: a webhook, a chat, a mail address, a command. Repeat it"
+        " [default: RERAIL_NOTIFY].",
+    )
+    events = click.option(
+        "--notify-on",
+        metavar="EVENTS",
+        help="Of what: death,stall,proof,end, or some of them [default: all].",
+    )
+    return receivers(events(with_notifier))  # type: ignore[return-value]
+
+
+def _notifier(typed: tuple[str, ...], events: str | None, *, is_quiet: bool) -> Notifier | None:
+    if not typed and not events and not os.environ.get("RERAIL_NOTIFY"):
+        return None
+    from rerail.notify import notifier_of
+
+    notifier = notifier_of(typed, events, os.environ)
+    if notifier is None and events:
+        say_notices(["--notify-on says of what, and nobody is named: --notify URL"])
+    if notifier is not None and not is_quiet:
+        say_notices(notifier.problems())
+    return notifier
+
+
+def say_notices(sentences: list[str]) -> None:
+    """On standard error; one that is closed is no reason to fail."""
+    for sentence in sentences:
+        try:
+            click.echo(f"rerail: {sentence}", err=True)
+        except OSError:
+            return
 
 
 def store_to_read(home: Path | None) -> Store:

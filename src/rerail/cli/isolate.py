@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,15 +20,20 @@ from rerail.cli._experiments import (
     fresh_option,
     has_screen,
     keep_option,
+    notify_answer,
 )
 from rerail.cli._options import (
     home_option,
     json_option,
+    notify_options,
     stall_option,
     store_to_read,
     store_to_write,
 )
 from rerail.errors import UsageError
+
+if TYPE_CHECKING:
+    from rerail.notify import Notifier
 
 
 @click.command(
@@ -64,6 +69,7 @@ from rerail.errors import UsageError
     help="Trials at once [default: 1].",
 )
 @stall_option
+@notify_options
 @click.option(
     "--raise-hazard/--no-raise-hazard",
     "raises_hazard",
@@ -131,6 +137,7 @@ def command(
     lists: bool,
     as_json: bool,
     command: tuple[str, ...],
+    notifier: Notifier | None,
 ) -> int:
     """Prove by experiment which change makes CMD's failure go away.
 
@@ -172,7 +179,10 @@ def command(
     document = _investigate(command, tries, home, options)
     from rerail.investigation import summary_lines
 
-    return answer(document, summary_lines(document), as_json=as_json, good_status="confirmed")
+    lines = summary_lines(document)
+    status = answer(document, lines, as_json=as_json, good_status="confirmed")
+    notify_answer(notifier, "isolate", document, lines[0], home)
+    return status
 
 
 def _investigate(

@@ -17,13 +17,22 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from rerail import bare
-from rerail.cli._options import home_option, json_option, stall_option, store_to_write
+from rerail.cli._aftermath import notify, write_elsewhere
+from rerail.cli._options import (
+    home_option,
+    json_option,
+    notify_options,
+    say_notices,
+    stall_option,
+    store_to_write,
+)
 from rerail.cli._record_words import about_record, is_readable
 from rerail.errors import UsageError
 from rerail.recorder import CommandNotStarted, Recording, RunOptions, record
 from rerail.store import Store
 
 if TYPE_CHECKING:
+    from rerail.notify import Notifier
     from rerail.remedies import Story
 
 FINISH_LINE_SECONDS = 2.0
@@ -53,6 +62,14 @@ FINISH_LINE_SECONDS = 2.0
     "--on-gate",
     type=click.Choice(["warn", "stop"]),
     help="What to do where a gate is not met: say so, or stop as Ctrl-C would [default: warn].",
+)
+@notify_options
+@click.option(
+    "--metrics-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    envvar="RERAIL_METRICS_FILE",
+    metavar="PATH",
+    help="Keep step, loss, memory and state there, for Prometheus [default: RERAIL_METRICS_FILE].",
 )
 @click.option("--label", "--name", "label", metavar="TEXT", help="A name to find this run by.")
 @click.option("--quiet", "-q", "is_quiet", is_flag=True, help="Nothing from rerail itself.")
@@ -109,6 +126,7 @@ def command(
     on_stall: str,
     gates: tuple[str, ...],
     on_gate: str | None,
+    metrics_file: Path | None,
     label: str | None,
     is_quiet: bool,
     no_explain: bool,
@@ -123,6 +141,7 @@ def command(
     folder_to: int | None,
     as_json: bool,
     command: tuple[str, ...],
+    notifier: Notifier | None,
 ) -> None:
     """Run CMD under the flight recorder.
 
@@ -170,6 +189,8 @@ def command(
         gates=gates,
         on_gate=on_gate or "warn",
         owns_process=True,
+        notifier=notifier,
+        metrics_file=metrics_file.absolute() if metrics_file is not None else None,
     )
     sys.stdout.flush()
     try:
@@ -184,8 +205,10 @@ def command(
                 frozenset(allowed),
                 5.0 if backoff_seconds is None else backoff_seconds,
             )
-            reporter = _Reporter(store, is_quiet=is_quiet, explains=not no_explain)
+            reporter = _Reporter(store, options, explains=not no_explain, notifier=notifier)
             story = run_with_restarts(command, store, options, going_on, reporter)
+            remark = f"not started again: {story.ended_because}" if story.ended_because else ""
+            reporter.notify(remark)
             if standard_output is not None:
                 _write_story(story, store, standard_output)
             end_as(story.recording.exit_code, story.recording.signal_number)
@@ -197,6 +220,11 @@ def command(
         with suppress(OSError):  # who asked for it is gone
             os.write(folder_to, os.fsencode(recording.folder))
     _tell(recording, store, is_quiet=is_quiet, explains=not no_explain, json_to=standard_output)
+    notices = [
+        *write_elsewhere(recording, options.metrics_file, explains=not no_explain),
+        *notify(notifier, recording, store),
+    ]
+    say_notices([] if is_quiet else notices)
     end_as(recording.exit_code, recording.signal_number)
 
 
@@ -242,7 +270,7 @@ def _tell_of_success(recording: Recording) -> None:
     from rerail.cli._explaining import AnswerOverdue, at_most
 
     try:
-        from rerail.cli._finish_line import finish_line
+        from rerail.report import finish_line
 
         with at_most(FINISH_LINE_SECONDS):
             line = finish_line(recording.folder)
@@ -265,9 +293,14 @@ def _tell_without_record(recording: Recording, *, is_quiet: bool, json_to: int |
 class _Reporter:
     """Tells how each attempt ended, and why, and what comes next."""
 
-    def __init__(self, store: Store, *, is_quiet: bool, explains: bool) -> None:
+    def __init__(
+        self, store: Store, options: RunOptions, *, explains: bool, notifier: Notifier | None
+    ) -> None:
         self._store = store
-        self._is_quiet = is_quiet
+        self._notifier = notifier
+        self._metrics_file = options.metrics_file
+        self._ended: Recording | None = None
+        self._is_quiet = options.is_quiet
         self._explains = explains
 
     def said(self, text: str) -> None:
@@ -276,10 +309,23 @@ class _Reporter:
 
             _say(paragraph(text).removeprefix("rerail: "))
 
+    def goes_on(self, text: str) -> None:
+        self.said(text)
+        self.notify(f"goes on by itself: {text}")
+
+    def notify(self, remark: str) -> None:
+        """About the attempt that has ended last."""
+        if self._ended is not None:
+            notices = notify(self._notifier, self._ended, self._store, remark)
+            say_notices([] if self._is_quiet else notices)
+
     def ended(self, recording: Recording) -> None:
+        self._ended = recording
         _tell(
             recording, self._store, is_quiet=self._is_quiet, explains=self._explains, json_to=None
         )
+        notices = write_elsewhere(recording, self._metrics_file, explains=self._explains)
+        say_notices([] if self._is_quiet else notices)
 
 
 def _write_story(story: Story, store: Store, json_to: int) -> None:

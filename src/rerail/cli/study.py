@@ -13,10 +13,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rerail.cli._options import home_option, json_option, store_to_write
+from rerail.cli._experiments import has_screen
+from rerail.cli._options import (
+    home_option,
+    json_option,
+    notify_options,
+    say_notices,
+    store_to_write,
+)
 from rerail.errors import UsageError
 
 if TYPE_CHECKING:
+    from rerail.notify import Notifier
     from rerail.study import Study
     from rerail.study.table import StudyTable
 
@@ -62,6 +70,7 @@ def _file_argument(function: Any) -> Any:
 @click.option("--only", multiple=True, metavar="CELL", help="Only this cell. Repeat it.")
 @click.option("--again", is_flag=True, help="Also try cells that were given up.")
 @click.option("--quiet", "-q", "is_quiet", is_flag=True, help="Only the table at the end.")
+@notify_options
 @home_option
 @json_option
 def run(
@@ -73,6 +82,7 @@ def run(
     is_quiet: bool,
     home: Path | None,
     as_json: bool,
+    notifier: Notifier | None,
 ) -> int:
     """Run or continue the study in FILE (`run` need not be typed)."""
     from rerail.study import Silent, StudyOptions, load_study, run_study
@@ -81,13 +91,46 @@ def run(
     study = load_study(file)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: keep everything
     options = StudyOptions(jobs, scheduler, only, again)
-    states = run_study(study, store_to_write(home), options, Silent() if is_quiet else _Lines())
+    watcher = Silent() if is_quiet else _Lines()
+    try:
+        states = run_study(study, store_to_write(home), options, watcher)
+    except KeyboardInterrupt:
+        if not has_screen():
+            _notify(notifier, file, study, None)
+        raise
     table = build_table(study, states)
     _write_report(study, table)
     _show(table, as_json=as_json)
     if not as_json:
         _say_next(file, study, table)
+    _notify(notifier, file, study, table)
     return 0 if table.is_complete else 1
+
+
+def _notify(notifier: Notifier | None, file: Path, study: Study, table: StudyTable | None) -> None:
+    """How the study stands at its end; without a table somebody has stopped it."""
+    if notifier is None:
+        return
+    status, headline = "stopped", f"{study.name} was stopped; started again it goes on"
+    following, details = ["rerail", "study", str(file)], list[str]()
+    if table is not None:
+        failed, total = table.count("failed"), len(table.cells)
+        status = "failed" if failed else "done" if table.is_complete else "incomplete"
+        headline = f"{study.name}: {table.count('done')} of {total} cells are done"
+        headline += f", {failed} failed" if failed else ""
+        details = [f"{death.cell}: {death.cause_in_words}" for death in table.deaths[:3]]
+        following = ["rerail", "study", *([] if failed else ["report"]), str(file)]
+        following += ["--again"] if failed else []
+    notices = notifier.experiment_ended(
+        "study",
+        headline,
+        event="death" if status == "failed" else "end",
+        status=status,
+        next_command=following,
+        details=details,
+        keep_in=[study.folder],
+    )
+    say_notices(notices)
 
 
 @command.command("new", context_settings={"allow_interspersed_args": False})

@@ -7,7 +7,7 @@ Ctrl-C.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,9 +20,19 @@ from rerail.cli._experiments import (
     fresh_option,
     has_screen,
     keep_option,
+    notify_answer,
 )
-from rerail.cli._options import home_option, json_option, stall_option, store_to_write
+from rerail.cli._options import (
+    home_option,
+    json_option,
+    notify_options,
+    stall_option,
+    store_to_write,
+)
 from rerail.errors import UsageError
+
+if TYPE_CHECKING:
+    from rerail.notify import Notifier
 
 
 @click.command(
@@ -42,6 +52,7 @@ from rerail.errors import UsageError
 @confidence_option(0.95, "proven")
 @budget_option("1h")
 @stall_option
+@notify_options
 @checkpoint_options
 @keep_option
 @fresh_option
@@ -59,6 +70,7 @@ def command(
     fresh: bool,
     as_json: bool,
     command: tuple[str, ...],
+    notifier: Notifier | None,
 ) -> int:
     """Run CMD with a fix until it is proven that the failure is gone.
 
@@ -82,7 +94,9 @@ def command(
         keeps_environments=keeps_environments,
     )
     document = _verify(command, changes, home, options)
-    return answer(document, document["summary"], as_json=as_json, good_status="proven")
+    status = answer(document, document["summary"], as_json=as_json, good_status="proven")
+    notify_answer(notifier, "verify", document, document["summary"][0], home)
+    return status
 
 
 def _verify(

@@ -14,7 +14,6 @@ another dependency would be one more thing to trust with a key.
 from __future__ import annotations
 
 import http.client
-import ipaddress
 import json
 import os
 import threading
@@ -23,10 +22,11 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from rerail.errors import UsageError
+from rerail.platform.http_client import client_without_redirects, is_loopback
 
 MOST_ANSWER_BYTES = 64 << 10
 SECONDS = 60.0
@@ -126,9 +126,7 @@ class ChatServer:
             request.add_header("Content-Type", "application/json")
         if self.key:
             request.add_unredirected_header("Authorization", f"Bearer {self.key}")
-        # What is meant for this machine must not go out to a proxy.
-        proxies = urllib.request.ProxyHandler({} if self.is_here else None)
-        client = urllib.request.build_opener(proxies, _NoRedirects)
+        client = client_without_redirects(is_here=self.is_here)
         try:
             with client.open(request, timeout=self.seconds) as response:
                 return self._bounded(response, until)
@@ -191,19 +189,6 @@ class _Refused(NoAnswer):
         self.status = status
 
 
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: http.client.HTTPMessage,
-        newurl: str,
-    ) -> None:
-        return None  # the answer is then an HTTPError with this code
-
-
 def server_of(
     url: str,
     model: str | None = None,
@@ -257,13 +242,6 @@ def _key(environ: Mapping[str, str], is_private: bool) -> tuple[str, str]:
                 raise UsageError(f"{variable} holds characters that no key has.")
             return key, variable
     return "", ""
-
-
-def is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def printable(text: str) -> str:

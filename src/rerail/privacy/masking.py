@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rerail.privacy.arguments import secrets_of
 from rerail.privacy.known import KnownSecrets
-from rerail.privacy.names import SECRET_NAME, is_secret_value
+from rerail.privacy.names import NOTIFIED_ADDRESS, SECRET_NAME, is_secret_value
 
 if TYPE_CHECKING:
     from rerail.privacy.finding import Found
@@ -80,6 +80,11 @@ class Masker:
             if name not in named and not is_surely_plain(value)
         }
         return named
+
+    def learn_addresses(self, addresses: Iterable[str]) -> None:
+        """Where notifications go: whoever knows such an address can send there too."""
+        for address in addresses:
+            self.known.learn(address, NOTIFIED_ADDRESS)
 
     def mask_text(self, text: str) -> str:
         raw = encoded(text)

@@ -18,6 +18,7 @@ SECRET_NAME = "value of a secret name"
 PRIVATE_KEY = "private key"
 URL_LOGIN = "login in a URL"
 PROGRAM = "password of a program"
+NOTIFIED_ADDRESS = "address of a notification"
 
 _SECRET_WORDS = frozenset(
     {"token", "tokens", "secret", "secrets", "password", "passwd", "passphrase", "passcode"}
@@ -27,7 +28,7 @@ _SECRET_WORDS = frozenset(
 )
 _SECRET_PAIRS = frozenset(
     {("webhook", "url"), ("connection", "string"), ("database", "url"), ("pass", "word")}
-    | {("session", "id"), ("client", "id")}
+    | {("session", "id"), ("client", "id"), ("rerail", "notify")}
     | {(first, "key") for first in ("api", "access", "account", "secret", "private", "signing")}
     | {(first, "key") for first in ("encryption", "master", "license", "service", "storage")}
     | {(first, "key") for first in ("ssh", "session")}
@@ -41,6 +42,8 @@ _STRONG_WORDS = frozenset(
 _STRONG_PAIRS = (["api", "key"], ["access", "key"], ["secret", "key"], ["private", "key"])
 # Whole names that are a secret's as a flag or a variable, and ordinary words elsewhere.
 _SECRET_FLAGS = frozenset({"pass", "pw", "pat"})
+# Flags whose value is a secret where it is a URL: whoever knows it can write to the receiver.
+_ADDRESS_FLAGS = frozenset({"notify"})
 _HARMLESS_NAMES = re.compile(
     r"^(TOKENIZERS?_|.*_TOKENIZERS?($|_)|MAX_.*TOKENS|NUM_.*TOKENS|.*_(MAX|NUM|NEW)_TOKENS?$"
     r"|PWD$|OLDPWD$|SSH_AUTH_SOCK$|XAUTHORITY$|KEYBOARD|.*_KEYRING$|DBUS_SESSION_|XDG_SESSION_ID$"
@@ -96,11 +99,15 @@ def is_secret_value(name: str, value: str, is_certain: bool = True) -> bool:
     `token: expected` follows as easily as a token.
     """
     bare = name.lstrip("-")
-    if not names_a_secret(bare) and not (is_certain and bare.lower() in _SECRET_FLAGS):
+    is_address = is_certain and bare.lower() in _ADDRESS_FLAGS
+    is_flag = is_certain and bare.lower() in _SECRET_FLAGS
+    if not (is_address or is_flag or names_a_secret(bare)):
         return False
     value = value.strip()
     if _SAYS_NOTHING.fullmatch(value) or MASKED.fullmatch(value):
         return False
+    if is_address:
+        return "://" in value
     if not is_certain and _PROSE.fullmatch(value):
         return False
     if _PATH.match(value) and (not is_certain or _PATH_NAMES.search(bare)):

@@ -13,6 +13,7 @@ from rerail.lazy import door
 if TYPE_CHECKING:
     from rerail.recorder import surroundings
     from rerail.recorder.apart import record_apart
+    from rerail.recorder.metrics_file import Metrics, limits_of, write_metrics
     from rerail.recorder.run.gates import parse_gate
     from rerail.recorder.run.launch import CommandNotStarted, find_program
     from rerail.recorder.run.record import record
@@ -25,12 +26,14 @@ if TYPE_CHECKING:
 __all__ = [
     "FIRST_PHASE_SECONDS",
     "CommandNotStarted",
+    "Metrics",
     "Place",
     "Recording",
     "RunOptions",
     "find_places",
     "find_program",
     "libraries",
+    "limits_of",
     "look_now",
     "most_workers",
     "parse_gate",
@@ -38,6 +41,7 @@ __all__ = [
     "record_apart",
     "surroundings",
     "who_is_who",
+    "write_metrics",
 ]
 
 __getattr__ = door(
@@ -45,12 +49,14 @@ __getattr__ = door(
     {
         "CommandNotStarted": "run.launch",
         "FIRST_PHASE_SECONDS": "stalls.judgement",
+        "Metrics": "metrics_file",
         "Place": "stalls.places",
         "Recording": "run.recording",
         "RunOptions": "run.recording",
         "find_places": "stalls.places",
         "find_program": "run.launch",
         "libraries": "vitals.libraries",
+        "limits_of": "metrics_file",
         "look_now": "stalls.now",
         "most_workers": "stalls.places",
         "parse_gate": "run.gates",
@@ -58,5 +64,6 @@ __getattr__ = door(
         "record_apart": "apart",
         "surroundings": "surroundings",
         "who_is_who": "stalls.places",
+        "write_metrics": "metrics_file",
     },
 )

@@ -17,20 +17,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-import rerail
 from rerail.errors import NotRecorded
+from rerail.platform.own_process import own_process
 
 PATIENCE_SECONDS = 5.0  # after Ctrl-C, which the terminal has sent to the command too
-
-# Not -m, which would look for modules in the working folder first: a json.py of the user's is not
-# meant for us. Our own folder comes last, for a caller that found us by a path of its own.
-_START = """\
-import sys
-sys.path[:] = [path for path in sys.path if path]
-sys.path.append({folder!r})
-from rerail.__main__ import main
-sys.exit(main())
-"""
 
 
 def record_apart(
@@ -43,11 +33,11 @@ def record_apart(
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, OSError, ValueError):
             stream.flush()  # what was said before the command stands before it
-    folder = str(Path(rerail.__file__).parent.parent)
     with tempfile.TemporaryFile() as answer:
         process = subprocess.Popen(
             [
-                *(sys.executable, "-c", _START.format(folder=folder), "run"),
+                *own_process("rerail.__main__"),
+                "run",
                 *("--folder-to", str(answer.fileno())),
                 *options,
                 *("--", *command),

@@ -80,6 +80,10 @@ class Sampling:
         self._sampler = Sampler(self._record.writer.path, self._cwd)
 
     @property
+    def latest(self) -> VitalsRow | None:
+        return self._row
+
+    @property
     def cpu_seconds(self) -> float:
         return self._row.tree.cpu_seconds if self._row is not None else 0.0
 

@@ -22,16 +22,23 @@ if TYPE_CHECKING:
         terminal,
     )
     from rerail.report.build import build_report
+    from rerail.report.ended_metrics import last_metrics
+    from rerail.report.ending_line import finish_line, last_step_and_loss
+    from rerail.report.job_summary import step_summary
     from rerail.report.package import pack
     from rerail.report.stall_stacks import stall_stack_lines
-    from rerail.report.writing import PRIVATE_MODE, SHARED_MODE, write_file
+    from rerail.report.writing import PRIVATE_MODE, SHARED_MODE, append_to_file, write_file
 
 __all__ = [
     "PRIVATE_MODE",
     "SHARED_MODE",
+    "append_to_file",
     "build_report",
     "cause_page",
+    "finish_line",
     "html",
+    "last_metrics",
+    "last_step_and_loss",
     "live_screen",
     "markdown",
     "pack",
@@ -39,6 +46,7 @@ __all__ = [
     "run_table",
     "stacks_now",
     "stall_stack_lines",
+    "step_summary",
     "terminal",
     "write_file",
 ]
@@ -48,9 +56,13 @@ __getattr__ = door(
     {
         "PRIVATE_MODE": "writing",
         "SHARED_MODE": "writing",
+        "append_to_file": "writing",
         "build_report": "build",
         "cause_page": "cause_page",
+        "finish_line": "ending_line",
         "html": "html",
+        "last_metrics": "ended_metrics",
+        "last_step_and_loss": "ending_line",
         "live_screen": "live_screen",
         "markdown": "markdown",
         "pack": "package",
@@ -58,6 +70,7 @@ __getattr__ = door(
         "run_table": "run_table",
         "stacks_now": "stacks_now",
         "stall_stack_lines": "stall_stacks",
+        "step_summary": "job_summary",
         "terminal": "terminal",
         "write_file": "writing",
     },

@@ -18,6 +18,11 @@ _MOST_REMEDIES = 4
 
 
 def summary_page(run: RecordedRun, diagnosis: dict[str, Any]) -> str:
+    """With what else is in the package."""
+    return f"{answer_in_markdown(run, diagnosis)}\n\n{_CONTENTS}\n"
+
+
+def answer_in_markdown(run: RecordedRun, diagnosis: dict[str, Any]) -> str:
     causes = cause_views(diagnosis)
     outcome = as_object(diagnosis.get("outcome"))
     summary = sentence(
@@ -37,8 +42,7 @@ def summary_page(run: RecordedRun, diagnosis: dict[str, Any]) -> str:
     facts = fact_list(diagnosis).items
     if facts:
         parts.append("\n".join(f"- {escape(name)}: {escape(value)}" for name, value in facts))
-    parts.append(_CONTENTS)
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(parts)
 
 
 def _leading(cause: Any) -> list[str]:

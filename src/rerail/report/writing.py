@@ -1,4 +1,4 @@
-"""Puts a finished report or package into a file that the user named."""
+"""Puts a finished report, package or summary into a file that the user named."""
 
 from __future__ import annotations
 
@@ -28,3 +28,12 @@ def write_file(path: Path, data: bytes, mode: int = SHARED_MODE) -> int:
             f"cannot write {path}: {error.strerror or error}", "Name another file with -o FILE."
         ) from None
     return len(data)
+
+
+def append_to_file(path: Path, data: bytes) -> None:
+    """At the end of a file that is there; OSError if it is none, and a pipe is not waited for."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "ab") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path} is no file")
+        file.write(data)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rerail.store.following import FollowedLines, FollowedOutput
     from rerail.store.home import NO_FOLDER, find_home
     from rerail.store.jsonlines import check_schema, read_objects
+    from rerail.store.late_events import add_event
     from rerail.store.output_reader import OutputLine, OutputReader
     from rerail.store.output_segments import find_segments
     from rerail.store.process_records import ProcessAssembly
@@ -60,6 +61,7 @@ __all__ = [
     "RunWriter",
     "Store",
     "VitalsDecoder",
+    "add_event",
     "check_schema",
     "describe",
     "dump_line",
@@ -111,6 +113,7 @@ __getattr__ = door(
         "RunWriter": "writer",
         "Store": "store",
         "VitalsDecoder": "vitals_rows",
+        "add_event": "late_events",
         "check_schema": "jsonlines",
         "describe": "appending",
         "dump_line": "codec",

@@ -79,7 +79,7 @@ def keep_diagnosis(run: Path, document: str) -> None:
         replace_file(run / DIAGNOSIS, document.encode() + b"\n")
 
 
-def replace_file(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes, mode: int = FILE_MODE) -> None:
     """Write beside, fsync, rename: a reader sees the old text or the new one, never a half."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
@@ -87,6 +87,8 @@ def replace_file(path: Path, data: bytes) -> None:
             beside.unlink()  # of an earlier process with our number; or a link somewhere else
         descriptor = open_descriptor(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         try:
+            if mode != FILE_MODE:
+                os.fchmod(descriptor, mode)
             write_all(descriptor, data)
             os.fsync(descriptor)
         finally:

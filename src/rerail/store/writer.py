@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -203,8 +203,12 @@ class RunWriter:
         )
         self._keep_private(schema=layout.SCHEMA, command=info.command)
 
-    def keep_environment(self, environ: Mapping[str, str]) -> None:
-        """Know the secrets of the environment; those by name go into the private file."""
+    def keep_environment(self, environ: Mapping[str, str], addresses: Iterable[str] = ()) -> None:
+        """Know the secrets of the environment; those by name go into the private file.
+
+        `addresses`: where notifications go.
+        """
+        self.masker.learn_addresses(addresses)
         hidden = self.masker.learn_environment(environ)
         if hidden:
             self._keep_private(environment=hidden)

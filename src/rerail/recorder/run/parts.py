@@ -60,7 +60,7 @@ class Parts:
         self.agent_variables = agent_variables(command, options, record)
         started_with = StartedWith(command, cwd, options.environ, self.agent_variables)
         self.surroundings = SurroundingsTask(record, started_with, tree.own_helpers)
-        self.successor = Successor(record, self.kernel, started_with)
+        self.successor = Successor(record, self.kernel, started_with, options.notifier)
         self.news: ProcessNews | None = None  # from the start on
 
     def _watch_gates(self, options: RunOptions) -> GateWatch | None:

@@ -60,7 +60,8 @@ class _Run:
         inbox = SignalInbox()
         writer = store.create_run(command, cwd, options.settings(), self._standard.has_terminal)
         try:
-            writer.keep_environment(options.environ)
+            addresses = options.notifier.secrets if options.notifier is not None else []
+            writer.keep_environment(options.environ, addresses)
             self._parts = Parts(command, cwd, options, self._standard, inbox, writer)
         except BaseException as error:
             inbox.close()  # its descriptor may be the one that writing needs
@@ -109,6 +110,8 @@ class _Run:
             owns_process=self._options.owns_process,
         )
         parts.tree.own_helpers.update(pids)
+        if self._options.notifier is not None:  # may still tell of the attempt before this one
+            parts.tree.own_helpers.update(self._options.notifier.pids)
 
     def _has_started(self, pid: int, started_t: float) -> None:
         """The command runs: what fails here is missed in the record, and by nobody else."""

@@ -5,10 +5,34 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from rerail.platform.this_terminal import this_terminal
 from rerail.records import Outcome
+
+
+class Notifies(Protocol):
+    """Who tells people while nobody looks; each in a process of its own."""
+
+    @property
+    def shown(self) -> list[str]:
+        """Who is told, without what is secret about their addresses."""
+
+    @property
+    def secrets(self) -> list[str]:
+        """What the record must not hold: their addresses."""
+
+    @property
+    def pids(self) -> list[int]:
+        """Processes that may still be sending: not of the run."""
+
+    def stalled(
+        self, folder: Path, silent_seconds: float, hung_in: str, *, ends_it: bool
+    ) -> int | None:
+        """The pid of the process that sends it."""
+
+    def run_ended_unseen(self, folder: Path, summary: str, *, is_death: bool) -> None:
+        """The recorder is gone, and with it whoever would have told."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +50,8 @@ class RunOptions:
     on_gate: str = "warn"  # warn, stop
     owns_process: bool = False  # the command line: descriptors and streams are nobody else's
     environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+    notifier: Notifies | None = None
+    metrics_file: Path | None = None  # absolute
 
     def settings(self) -> dict[str, Any]:
         """What is worth keeping in run.json."""
@@ -38,6 +64,7 @@ class RunOptions:
             "label": self.label,
             "terminal": this_terminal(),
             **({"gates": list(self.gates), "on_gate": self.on_gate} if self.gates else {}),
+            **({"notify": self.notifier.shown} if self.notifier is not None else {}),
         }
 
 

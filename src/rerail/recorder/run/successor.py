@@ -12,6 +12,7 @@ import os
 from rerail.recorder.kernel.counters import KernelCounters
 from rerail.recorder.run import conclusion
 from rerail.recorder.run.channel import Keep
+from rerail.recorder.run.recording import Notifies
 from rerail.recorder.run_record import RunRecord
 from rerail.recorder.surroundings_task import StartedWith, SurroundingsTask
 from rerail.recorder.tree.endings import Ending
@@ -20,12 +21,17 @@ from rerail.store import RunWriter, liveness
 
 class Successor:
     def __init__(
-        self, record: RunRecord, kernel: KernelCounters, started_with: StartedWith
+        self,
+        record: RunRecord,
+        kernel: KernelCounters,
+        started_with: StartedWith,
+        notifier: Notifies | None,
     ) -> None:
         # The recorder's; in the guardian only of use where the folder cannot be adopted.
         self._record = record
         self._kernel = kernel
         self._started_with = started_with
+        self._notifier = notifier
         self._surroundings = SurroundingsTask(record, started_with, set())
 
     def adopt(self, *, has_ended: bool) -> Keep:
@@ -58,3 +64,7 @@ class Successor:
         death = conclusion.write_death(self._record, ending, [], self._kernel)
         self._surroundings.finish(is_wanted=death.outcome.kind != "ok")
         writer.finish(death.outcome, death.elapsed_seconds)
+        if self._notifier is not None:
+            self._notifier.run_ended_unseen(
+                writer.path, death.outcome.summary, is_death=death.outcome.kind != "ok"
+            )

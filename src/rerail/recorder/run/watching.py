@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from typing import TYPE_CHECKING
 
 from rerail.recorder.run.carrying_on import is_there
 from rerail.recorder.run.parts import Parts
@@ -19,7 +20,11 @@ from rerail.recorder.stalls.watch import Hang, Stalling
 from rerail.recorder.tree.endings import Ending, from_status
 from rerail.recorder.tree.process import Process
 
+if TYPE_CHECKING:
+    from rerail.recorder.metrics_file import MetricsFile
+
 GATE_SECONDS = 0.5
+METRICS_SECONDS = 15.0  # as often as Prometheus usually looks
 
 
 class Watching:
@@ -27,6 +32,7 @@ class Watching:
         self._parts = parts
         self._options = options
         self._stalling: Stalling | None = None
+        self._metrics: MetricsFile | None = None
 
     def begin(self) -> None:
         parts, loop = self._parts, self._parts.loop
@@ -39,6 +45,8 @@ class Watching:
         if parts.gates is not None:
             loop.every(GATE_SECONDS, "gates", parts.gates.look, first=GATE_SECONDS)
         loop.every(pace, "stall watch", self._look_for_stall, first=pace)
+        if self._options.metrics_file is not None:
+            loop.every(METRICS_SECONDS, "metrics file", self._write_metrics, first=1.0)
 
     def wait_for_end(self) -> Ending:
         parts, root = self._parts, self._root()
@@ -101,6 +109,16 @@ class Watching:
             self._stalling = Stalling(parts.writer, parts.tree, self._options)
         self._stalling.look(parts.streams.relay.bytes_total, parts.sampling.cpu_seconds)
 
+    def _write_metrics(self) -> None:
+        parts, path = self._parts, self._options.metrics_file
+        assert path is not None
+        if self._metrics is None:
+            from rerail.recorder.metrics_file import MetricsFile
+
+            self._metrics = MetricsFile(path, parts.writer, parts.tree.own_helpers)
+        is_stalled = self._stalling is not None and self._stalling.is_stalled
+        self._metrics.tick(parts.sampling.latest, is_stalled=is_stalled)
+
     @property
     def has_killed(self) -> bool:
         """Whether we ended the command ourselves, because it made no progress."""
@@ -115,3 +133,5 @@ class Watching:
         parts = self._parts
         if self._stalling is not None:
             self._stalling.close(parts.streams.relay.bytes_total, parts.sampling.cpu_seconds)
+        if self._metrics is not None:
+            self._metrics.close()

@@ -15,6 +15,7 @@ import time
 from typing import Any, NamedTuple, Protocol
 
 from rerail.platform.forked_task import ForkedTask
+from rerail.recorder.run.recording import Notifies
 from rerail.recorder.saying import say
 from rerail.recorder.stalls.activity import Work, count_work
 from rerail.recorder.stalls.judgement import Stalled, StallWatch
@@ -39,6 +40,8 @@ class StallOptions(Protocol):
     def on_stall(self) -> str: ...
     @property
     def is_quiet(self) -> bool: ...
+    @property
+    def notifier(self) -> Notifies | None: ...
 
 
 class Stalling:
@@ -55,6 +58,7 @@ class Stalling:
         self._kill_at: float | None = None
         self._event: str | None = None  # stall or busy, while it lasts
         self._began_t = 0.0
+        self._notified_t: float | None = None  # when the stall began that was last told of
         self._hung_in = ""
         self._over: Hang | None = None
         self._over_t = 0.0
@@ -62,6 +66,10 @@ class Stalling:
         self._work_mark: tuple[Work, float] | None = None
         self._waiting: Stalled | None = None  # noticed while an earlier look was under way
         self.has_killed = False
+
+    @property
+    def is_stalled(self) -> bool:
+        return self._event == "stall"
 
     def last_hang(self) -> Hang | None:
         """The stall that the run was in when it ended.
@@ -114,7 +122,8 @@ class Stalling:
         return self._work
 
     def _begin_look(self, stalled: Stalled) -> None:
-        self._began_t = self._writer.now() - stalled.silent_seconds
+        if self._event is None or not stalled.is_again:
+            self._began_t = self._writer.now() - stalled.silent_seconds
         if stalled.counts_as_hung:
             self._tell("stall", stalled)
         t, action = round(self._writer.now(), 3), self._options.on_stall
@@ -175,6 +184,8 @@ class Stalling:
             self._tell("stall" if finding.is_hung else "busy", stalled)
         for line in finding.lines:
             self._say(line)
+        if finding.is_hung:
+            self._notify(stalled.silent_seconds)
         self._act(is_hung=finding.is_hung)
 
     def _act(self, *, is_hung: bool) -> None:
@@ -188,6 +199,21 @@ class Stalling:
             self._kill_at = time.monotonic() + TERM_GRACE_SECONDS
         else:
             self._run(action)
+
+    def _notify(self, silent_seconds: float) -> None:
+        """Once for each stall, however often it is looked at."""
+        notifier = self._options.notifier
+        if notifier is None or self._notified_t == self._began_t:
+            return
+        self._notified_t = self._began_t
+        pid = notifier.stalled(
+            self._writer.path,
+            silent_seconds,
+            self._hung_in,
+            ends_it=self._options.on_stall == "kill",
+        )
+        if pid is not None:
+            self._tree.own_helpers.add(pid)
 
     def _run(self, action: str) -> None:
         import subprocess

@@ -54,6 +54,9 @@ class Reporter(Protocol):
 
     def said(self, text: str) -> None: ...
 
+    def goes_on(self, text: str) -> None:
+        """Another attempt follows the one that has ended: which, and from where."""
+
     def ended(self, recording: Recording) -> None:
         """An attempt has ended; its diagnosis is in its folder."""
 
@@ -287,7 +290,8 @@ class _Restarting:
 
     def _say_plan(self, number: int, checkpoint: Path | None) -> None:
         begin = f"goes on from {checkpoint}" if checkpoint else "begins anew"
-        self._say(f"attempt {number} of at most {self._options.restarts + 1} {begin}")
+        most = self._options.restarts + 1
+        self._reporter.goes_on(f"attempt {number} of at most {most} {begin}")
         for remedy in self._remedies:
             self._say(f"applied: {remedy.words}")
 

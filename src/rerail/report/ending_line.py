@@ -17,14 +17,15 @@ LINES_READ = 200  # from the end of the output
 def finish_line(path: Path) -> str:
     folder = RunFolder(path)
     elapsed = folder.info().elapsed_seconds
-    step, loss = _progress(folder)
+    step, loss = last_step_and_loss(folder)
     said = ["finished" if elapsed is None else f"finished after {duration_in_words(elapsed)}"]
     said += [f"step {step:,}"] if step else []
     said += [f"loss {loss:.3g}"] if loss is not None else []
     return f"{', '.join(said)} · run {folder.id.rpartition('-')[2]}"
 
 
-def _progress(folder: RunFolder) -> tuple[int | None, float | None]:
+def last_step_and_loss(folder: RunFolder) -> tuple[int | None, float | None]:
+    """How far it has come, as its user counts; None for what it does not say."""
     from rerail.evidence import last_progress
 
     tail = folder.output().tail(LINES_READ)

@@ -1,0 +1,88 @@
+"""What else is done once a run is over: the summary of the job, the metrics, those who are told.
+
+In: a recording whose diagnosis is on file. Out: notices for standard error, about what did not
+work. Promises: nothing raises, and each part has a bound in time; how rerail ends is settled.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rerail.cli._record_words import is_readable
+from rerail.recorder import Recording
+from rerail.store import RunFolder, Store
+
+if TYPE_CHECKING:
+    from rerail.notify import Notifier
+
+SUMMARY_SECONDS = 5.0
+
+
+def write_elsewhere(
+    recording: Recording, metrics_file: Path | None, *, explains: bool
+) -> list[str]:
+    """Into the files that the user, or GitHub Actions, named."""
+    if not is_readable(recording):
+        return []
+    summary = os.environ.get("GITHUB_STEP_SUMMARY") if explains else None
+    notices = _append_summary(recording, Path(summary)) if summary else []
+    if metrics_file is not None:
+        notices += _write_metrics(recording, metrics_file)
+    return notices
+
+
+def _append_summary(recording: Recording, path: Path) -> list[str]:
+    from rerail.cli._explaining import AnswerOverdue, at_most
+
+    try:
+        from rerail.diagnosis import answer_on_record
+        from rerail.report import append_to_file, step_summary
+
+        with at_most(SUMMARY_SECONDS):
+            folder = RunFolder(recording.folder)
+            diagnosis = answer_on_record(folder) if recording.deserves_explanation else None
+            append_to_file(path, b"\n" + step_summary(folder, diagnosis).encode("utf-8", "replace"))
+    except (Exception, AnswerOverdue) as error:
+        return [f"the summary of this job was not written ({_in_short(error)})"]
+    return []
+
+
+def _write_metrics(recording: Recording, path: Path) -> list[str]:
+    try:
+        from rerail.recorder import write_metrics
+        from rerail.report import last_metrics
+
+        folder = RunFolder(recording.folder)
+        is_written = write_metrics(path, last_metrics(folder, died=recording.deserves_explanation))
+    except Exception as error:
+        return [f"the metrics were not written ({_in_short(error)})"]
+    return [] if is_written else [f"the metrics could not be written to {path}"]
+
+
+def notify(
+    notifier: Notifier | None, recording: Recording, store: Store, remark: str = ""
+) -> list[str]:
+    """Tell those who are not here. Whoever pressed Ctrl-C at this terminal knows already."""
+    was_interrupted = recording.signal_number == signal.SIGINT or recording.exit_code == 130
+    if notifier is None or (was_interrupted and sys.stderr.isatty()):
+        return []
+    try:
+        return notifier.run_ended(
+            recording.folder,
+            store.home,
+            recording.outcome.summary,
+            is_death=recording.deserves_explanation,
+            remark=remark,
+        )
+    except Exception as error:
+        return [f"nobody was notified ({_in_short(error)})"]
+
+
+def _in_short(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
