@@ -45,7 +45,7 @@ SAID: dict[str, Expected] = {
         0.5,
     ),
     "37/100 [==========>...................] - ETA: 1s - loss: 0.43": (37, 100, None, 0.43),
-    "\x1b[1m37/100\x1b[0m \x1b[32m━━━\x1b[0m\x1b[37m━━\x1b[0m \x1b[1m1s\x1b[0m 5ms/step - loss: 2.5": (
+    "\x1b[1m37/100\x1b[0m \x1b[32m━\x1b[0m\x1b[37m━━\x1b[0m \x1b[1m1s\x1b[0m 5ms/step, loss: 2.5": (
         *(37, 100, None),
         2.5,
     ),

@@ -10,15 +10,15 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from rerail.errors import UnreadableInput
 from rerail.platform.terminal_text import last_drawn
-from rerail.records import BlackBox, Event, ProcessRecord, RunInfo, VitalsRow
+from rerail.records import BlackBox, Event, PrintedPoint, ProcessRecord, RunInfo, VitalsRow
 from rerail.report.live_memory import Memory, memory_of
 from rerail.report.live_progress import Loss, Progress, loss_of, progress_of
-from rerail.store import RunFolder
+from rerail.store import RunFolder, box_of_output, has_counted
 from rerail.store.liveness import scope
 from rerail.wording import duration_in_words
 
@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 VITALS_BYTES = 1 << 20  # the last quarter of an hour, about
 OUTPUT_LINES = 40
+PROGRESS_BYTES = 32 * 1024  # some hundred rows
 
 _INTERESTING = {"main": 0, "rank": 1, "launcher": 2, "loader-worker": 3}
 
@@ -41,6 +42,7 @@ class Snapshot:
     vitals: Sequence[VitalsRow] = ()  # thinned, the last stretch
     recent: Sequence[VitalsRow] = ()  # 10 Hz
     printed: Sequence[bytes] = ()
+    printed_progress: Sequence[PrintedPoint] = ()  # what the recorder read in the output
     events: Sequence[Event] = ()  # stalls and what is missing
     surroundings: Mapping[str, Any] = field(default_factory=dict)
     diagnosis: dict[str, Any] = field(default_factory=dict)
@@ -106,6 +108,9 @@ def take_snapshot(folder: RunFolder) -> Snapshot:
         vitals=part("vitals", lambda: list(folder.vitals(VITALS_BYTES)), []),
         recent=part("recent vitals", folder.recent_vitals, []),
         printed=part("output", lambda: _last_printed(folder), []),
+        printed_progress=part(
+            "progress from the output", lambda: folder.printed_progress(PROGRESS_BYTES), []
+        ),
         events=events,
         diagnosis=_diagnosis(folder),
         surroundings=part("surroundings", folder.surroundings, {}),
@@ -132,8 +137,8 @@ def build(snapshot: Snapshot) -> Standing:
         or (info.outcome is not None and info.outcome.kind != "ok"),
         started_unix=info.started_unix,
         elapsed_seconds=round(now, 3),
-        progress=progress_of(snapshot.boxes, now, info.state == "running", output),
-        loss=loss_of(snapshot.boxes),
+        progress=_progress(snapshot, output),
+        loss=loss_of(snapshot.boxes) or loss_of(_said(snapshot)),
         memory=memory_of(snapshot.vitals, snapshot.recent, info.state == "running"),
         processes=_process_lines(snapshot),
         output=output,
@@ -149,6 +154,24 @@ def build(snapshot: Snapshot) -> Standing:
         warnings=_warnings(snapshot.surroundings),
         story=_story(info),
     )
+
+
+def _said(snapshot: Snapshot) -> list[BlackBox]:
+    box = box_of_output(snapshot.printed_progress)
+    return [box] if box is not None else []
+
+
+def _progress(snapshot: Snapshot, output: Sequence[str]) -> Progress | None:
+    """As the agents counted it; by what was printed where they counted nothing."""
+    said, is_running = _said(snapshot), snapshot.info.state == "running"
+    is_counted = has_counted(snapshot.boxes)
+    boxes = snapshot.boxes if is_counted else [*snapshot.boxes, *said]
+    found = progress_of(boxes, snapshot.now_seconds, is_running, output)
+    if found is None or not said:
+        return found
+    epoch = said[0].epoch if found.epoch is None else found.epoch
+    source = found.counted_by if is_counted else "output"
+    return replace(found, epoch=epoch, counted_by=source)
 
 
 def _warnings(surroundings: Mapping[str, Any]) -> list[str]:

@@ -41,6 +41,7 @@ class Progress:
     last_progress_seconds_ago: float | None
     rank: int | None
     slowest_step: int | None  # over all ranks, where it differs
+    counted_by: str = "agent"  # or "output": what the program printed
 
 
 @dataclass(frozen=True)

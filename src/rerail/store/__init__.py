@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rerail.store.jsonlines import check_schema, read_objects
     from rerail.store.output_reader import OutputLine, OutputReader
     from rerail.store.output_segments import find_segments
+    from rerail.store.printed_box import box_of_output, has_counted
     from rerail.store.regular_files import (
         FileTooLarge,
         NotARegularFile,
@@ -53,6 +54,7 @@ __all__ = [
     "RunSummary",
     "RunWriter",
     "Store",
+    "box_of_output",
     "check_schema",
     "describe",
     "dump_line",
@@ -62,6 +64,7 @@ __all__ = [
     "find_segments",
     "fingerprint",
     "folder_bytes",
+    "has_counted",
     "has_lent_box",
     "layout",
     "liveness",
@@ -98,6 +101,7 @@ __getattr__ = door(
         "RunSummary": "summaries",
         "RunWriter": "writer",
         "Store": "store",
+        "box_of_output": "printed_box",
         "check_schema": "jsonlines",
         "describe": "appending",
         "dump_line": "codec",
@@ -107,6 +111,7 @@ __getattr__ = door(
         "find_segments": "output_segments",
         "fingerprint": "store",
         "folder_bytes": "sizes",
+        "has_counted": "printed_box",
         "has_lent_box": "blackbox",
         "layout": "layout",
         "liveness": "liveness",

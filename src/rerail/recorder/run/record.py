@@ -155,6 +155,7 @@ class _Run:
     def _write_ending(self, ending: Ending) -> conclusion.Death:
         parts = self._parts
         processes = parts.tree.records()
+        self._attempt("progress from the output", parts.progress.close)
         death = conclusion.write_death(
             parts.record,
             ending,
