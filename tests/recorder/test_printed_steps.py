@@ -79,7 +79,7 @@ def test_words_go_before_bars_and_long_bars_before_short_ones() -> None:
 
 def test_an_evaluation_counts_nothing() -> None:
     bar = "Validation DataLoader 0:  50%|█  | 500/1000 [00:12<00:20,  3.10it/s]"
-    steps = count("step 3 loss 0.5", bar, "val loss 0.1")
+    steps = count("step 3 loss 0.5", "Epoch 2: val_loss=0.2", bar, "val loss 0.1")
     assert (steps.step, steps.loss, steps.phase) == (3, 0.5, "val")
 
 

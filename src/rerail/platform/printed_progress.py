@@ -185,6 +185,7 @@ class Printed:
     epoch: float | None = None
     epochs: int | None = None
     loss: float | None = None
+    is_validation_loss: bool = False  # the line names no other
     phase: str | None = None
     gradient_norm: float | None = None
     unit: Unit = ""  # what `step` is counted by: a word, or a bar, which may count something else
@@ -215,11 +216,11 @@ def _of_shape(
         step = total = None  # of an evaluation, whose end is not the training's
     if step is not None and shape.is_index:
         step += 1
-    loss = _number(groups.get("loss"))
+    loss, is_validation = _number(groups.get("loss")), False
     if "metric" in groups:
         loss = _number(groups["value"]) if _IS_LOSS.search(groups["metric"] or "") else None
     elif loss is None and "loss" in words:
-        loss = _loss(_LOSS.findall(text))
+        loss, is_validation = _loss(_LOSS.findall(text))
     gradient = _GRADIENT.search(text) if "gradient" in words else None
     return Printed(
         step=step,
@@ -227,6 +228,7 @@ def _of_shape(
         epoch=_number(groups.get("epoch")),
         epochs=_whole(groups.get("epochs")),
         loss=loss,
+        is_validation_loss=is_validation,
         phase=phase,
         gradient_norm=_number(gradient.group(1)) if gradient else None,
         unit=shape.unit if step is not None else "",
@@ -254,12 +256,14 @@ def _of_words(text: str, words: set[str]) -> Printed | None:
     epochs = [number for number in epoch.groups() if number] if epoch else []
     phase = _PHASE.match(text)
     unit: Unit = "step" if step else "bar"
+    loss, is_validation = _loss(losses)
     return Printed(
         step=at,
         total=total,
         epoch=_number(epochs[0]) if epochs else None,
         epochs=_whole(epochs[1]) if len(epochs) > 1 else None,
-        loss=_loss(losses),
+        loss=loss,
+        is_validation_loss=is_validation,
         phase=phase.group(1).lower() if phase else None,
         gradient_norm=_number(gradient.group(1)) if gradient else None,
         unit=unit if at is not None else "",
@@ -299,12 +303,12 @@ def _epoch(text: str, settings: list[tuple[int, int]]) -> re.Match[str] | None:
     return None
 
 
-def _loss(losses: list[tuple[str, str]]) -> float | None:
-    """The training loss of a line that may name several."""
+def _loss(losses: list[tuple[str, str]]) -> tuple[float | None, bool]:
+    """The training loss of a line that may name several; True if it names only another."""
     for name, value in losses:
         if "val" not in name.lower():
-            return _number(value)
-    return _number(losses[0][1]) if losses else None
+            return _number(value), False
+    return (_number(losses[0][1]), True) if losses else (None, False)
 
 
 def _whole(digits: str | None) -> int | None:

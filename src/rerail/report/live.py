@@ -17,7 +17,7 @@ from rerail.errors import UnreadableInput
 from rerail.platform.terminal_text import last_drawn
 from rerail.records import BlackBox, Event, PrintedPoint, ProcessRecord, RunInfo, VitalsRow
 from rerail.report.live_memory import Memory, memory_of
-from rerail.report.live_progress import Loss, Progress, loss_of, progress_of
+from rerail.report.live_progress import Loss, Progress, loss_of, progress_of, training_box
 from rerail.store import RunFolder, box_of_output, has_counted
 from rerail.store.liveness import scope
 from rerail.wording import duration_in_words
@@ -138,7 +138,7 @@ def build(snapshot: Snapshot) -> Standing:
         started_unix=info.started_unix,
         elapsed_seconds=round(now, 3),
         progress=_progress(snapshot, output),
-        loss=loss_of(snapshot.boxes) or loss_of(_said(snapshot)),
+        loss=_loss(snapshot),
         memory=memory_of(snapshot.vitals, snapshot.recent, info.state == "running"),
         processes=_process_lines(snapshot),
         output=output,
@@ -172,6 +172,16 @@ def _progress(snapshot: Snapshot, output: Sequence[str]) -> Progress | None:
     epoch = said[0].epoch if found.epoch is None else found.epoch
     source = found.counted_by if is_counted else "output"
     return replace(found, epoch=epoch, counted_by=source)
+
+
+def _loss(snapshot: Snapshot) -> Loss | None:
+    """As an agent saw it; it does not look at every step, so what was printed since goes before."""
+    said, box = _said(snapshot), training_box(snapshot.boxes)
+    found = loss_of(snapshot.boxes)
+    if found is None or box is None or not said or said[0].loss is None:
+        return found or loss_of(said)
+    is_newer = (said[0].last_progress_t_seconds or 0.0) >= (box.last_progress_t_seconds or 0.0)
+    return replace(found, latest=said[0].loss) if is_newer else found
 
 
 def _warnings(surroundings: Mapping[str, Any]) -> list[str]:

@@ -100,7 +100,11 @@ def loss_of(boxes: Sequence[BlackBox]) -> Loss | None:
 
 def training_box(boxes: Sequence[BlackBox]) -> BlackBox | None:
     """The box of the process that trains: most steps, and of ranks that keep pace the first."""
-    telling = [b for b in boxes if b.optimizer_steps or b.batches or b.progress_text]
+    telling = [
+        box
+        for box in boxes
+        if box.optimizer_steps or box.batches or box.progress_text or box.loss is not None
+    ]
     if not telling:
         return None
     most = max(box.optimizer_steps for box in telling)

@@ -34,7 +34,7 @@ class PrintedSteps:
         if said.epoch is not None:
             self.epoch = said.epoch
             self.epochs = said.epochs
-        if said.loss is not None:
+        if said.loss is not None and not said.is_validation_loss:
             self.loss = said.loss
         if said.step is None:
             return
