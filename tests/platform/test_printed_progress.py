@@ -34,6 +34,7 @@ SAID: dict[str, Expected] = {
     # Hugging Face
     "{'loss': 1.2, 'grad_norm': 3.1, 'learning_rate': 5e-05, 'epoch': 0.3}": (None, None, 0.3, 1.2),
     "{'loss': '1.2', 'epoch': '0.3'}": (None, None, 0.3, 1.2),
+    "{'train_runtime': '1.9', 'train_loss': '3.894', 'epoch': '2'}": (None, None, 2, None),
     # bars
     " 37%|███▋      | 37/100 [00:12<00:20, 3.1it/s, loss=0.5]": (37, 100, None, 0.5),
     "Epoch 3:  45%|████▌     | 45/100 [00:12<00:20,  3.10it/s, v_num=0, train_loss=0.512]": (

@@ -151,7 +151,7 @@ _BAR = linear(
 )
 _LOSS = linear(
     r"(?:^|[^A-Za-z])"
-    r"((?:train|training|val|valid|validation|total|avg|mean|running|dice|ce|step|batch)?"
+    r"((?:train|training|val|valid|validation|eval|test|total|avg|mean|running|dice|ce|step|batch)?"
     r"[-_ /.]?(?:loss|objective|nll))"
     rf"\"?'?(?:\s*\([a-z]+\))?\s*[:=|]?\s*'?({_NUMBER})\b",
     re.IGNORECASE,
@@ -172,6 +172,8 @@ _OF_TRAINING = linear(
 )
 _TITLE = linear(r"[A-Za-z][A-Za-z _/.-]{2,}")
 _TROUBLE = linear(r"error|exception|traceback|fatal|failed|abort|warn", re.IGNORECASE)
+# Hugging Face's last line: its loss is the mean of all steps.
+_SUMMARY = "train_runtime"
 # What was trained so far is written to a file: no step was made.
 _KEEPS = linear(r"(?i)\b(?:sav(?:ing|ed)|export(?:ing|ed)|writ(?:ing|ten|e)|wrote)\b")
 
@@ -243,7 +245,7 @@ def _of_words(text: str, words: set[str]) -> Printed | None:
     bar = _bar(text) if "bar" in words else None
     step = _step(text, settings) if "step" in words else None
     epoch = _epoch(text, settings) if "epoch" in words else None
-    losses = _LOSS.findall(text) if "loss" in words else []
+    losses = _LOSS.findall(text) if "loss" in words and _SUMMARY not in text else []
     gradient = _GRADIENT.search(text) if "gradient" in words else None
     if not (bar or step or epoch or losses or gradient):
         return None
@@ -306,7 +308,7 @@ def _epoch(text: str, settings: list[tuple[int, int]]) -> re.Match[str] | None:
 def _loss(losses: list[tuple[str, str]]) -> tuple[float | None, bool]:
     """The training loss of a line that may name several; True if it names only another."""
     for name, value in losses:
-        if "val" not in name.lower():
+        if "val" not in name.lower() and "test" not in name.lower():
             return _number(value), False
     return (_number(losses[0][1]), True) if losses else (None, False)
 

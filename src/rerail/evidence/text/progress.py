@@ -56,6 +56,11 @@ class ProgressPoint:
     loss: float | None = None
     phase: str | None = None
     gradient_norm: float | None = None
+    is_validation_loss: bool = False
+
+    @property
+    def training_loss(self) -> float | None:
+        return None if self.is_validation_loss else self.loss
 
     @property
     def is_finite(self) -> bool:
@@ -75,6 +80,7 @@ def read_progress(line: Line) -> ProgressPoint | None:
         loss=said.loss,
         phase=said.phase,
         gradient_norm=said.gradient_norm,
+        is_validation_loss=said.is_validation_loss,
     )
 
 
@@ -100,6 +106,13 @@ def _points(lines: Sequence[Line], source_lines: Container[tuple[int, int]]) -> 
         for line in lines
         if (line.file, line.number) not in source_lines and (point := read_progress(line))
     ]
+
+
+def last_loss(points: Sequence[ProgressPoint]) -> float | None:
+    """Of the training; of a validation only where nothing else was printed."""
+    losses = [p.training_loss for p in points if p.training_loss is not None]
+    losses = losses or [p.loss for p in points if p.loss is not None]
+    return losses[-1] if losses else None
 
 
 def find_finish(lines: Iterable[Line]) -> list[Line]:
