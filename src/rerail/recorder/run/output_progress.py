@@ -60,7 +60,7 @@ class OutputProgress:
 
     def _read(self, now: float, *, is_last: bool) -> None:
         for unread in self._unread.values():
-            if unread.is_new:
+            if unread.is_new or is_last:
                 self._read_lines(unread, is_last=is_last)
         self._update(now)
         is_due = is_last or now - self._written_at >= self._pause_seconds
