@@ -233,6 +233,26 @@ class BlackBox:
     notes: list[str] = field(default_factory=list)  # hooks that failed, frameworks seen
 
 
+@dataclass(frozen=True)
+class PrintedPoint:
+    """A row of `progress.jsonl`: how far the training was, by what it had printed."""
+
+    t_seconds: float
+    step: int | None = None  # as printed
+    total: int | None = None  # of the steps of an epoch, or of all
+    epoch: float | None = None
+    epochs: int | None = None
+    loss: float | None = None
+    phase: str | None = None
+    steps: int = 0  # that this run has done, over epochs that begin anew and since a resume
+    every: int | None = None  # steps between two lines; None where it is not known
+
+    @property
+    def tells_life(self) -> bool:
+        """Whether `steps` are fine enough to say how long the run has lived."""
+        return self.every == 1 or (self.every is not None and self.steps >= 10 * self.every)
+
+
 MemoryNotion = Literal["proportional", "private, shared counted once", "resident, added up"]
 
 

@@ -102,6 +102,13 @@ for _ in range(5):
     model.partial_fit(x, y)
 """
 )
+SKLEARN_BOOSTING = (
+    DATA
+    + """
+from sklearn.ensemble import GradientBoostingRegressor
+model = GradientBoostingRegressor(n_estimators=12).fit(x, y)
+"""
+)
 
 
 @pytest.mark.parametrize(
@@ -109,8 +116,9 @@ for _ in range(5):
     [
         ("lightgbm", LIGHTGBM, 12, None),
         ("xgboost", XGBOOST, 12, None),
-        ("keras", KERAS, 12, 2),
+        ("keras", KERAS, 12, 3),
         ("sklearn", SKLEARN, 12, 7),
+        ("sklearn", SKLEARN_BOOSTING, 12, None),
     ],
 )
 def test_trainers_with_optimizers_of_their_own(

@@ -146,13 +146,19 @@ def test_a_cell_s_exception_is_named_and_not_that_of_the_notebook_s_runner() -> 
     assert "64x3" in facts["exception_text"]
 
 
-@pytest.mark.parametrize(("phase", "step"), [("validate", 10), ("saving", 10), ("train", 2)])
+@pytest.mark.parametrize(("phase", "step"), [("validate", 10), ("saving", 10), ("train", 1)])
 def test_the_bar_of_an_evaluation_does_not_count_the_training(phase: str, step: int) -> None:
     run = recorded(FAILED, boxes=[box(optimizer_steps=10, history=steps(10), phase=phase)])
-    printed = Observation("progress", "2/2", "output:40", {"step": 2, "total": 2})
+    printed = Observation("progress", "1/2", "output:40", {"step": 1, "total": 2})
     facts = collect_recorded(run, (), TextEvidence([printed], {"total": 2})).facts
     assert facts["last_step"] == step
     assert ("total" in facts) == (phase == "train")
+
+
+def test_a_full_bar_says_that_an_epoch_is_done_and_not_which_step() -> None:
+    run = recorded(FAILED, boxes=[box(optimizer_steps=24, history=steps(24), phase="train")])
+    printed = Observation("progress", "8/8 - 0s", "output:40", {"step": 8, "total": 8})
+    assert collect_recorded(run, (), TextEvidence([printed])).facts["last_step"] == 24
 
 
 def test_what_is_seen_after_rerail_began_to_end_a_hang_is_not_the_hang() -> None:

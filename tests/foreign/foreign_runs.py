@@ -54,7 +54,8 @@ class Run:
 
     @property
     def final_loss(self) -> str | None:
-        found = re.findall(r"final loss (\S+)", self.output)
+        """The last line's, in words that rerail does not take for a loss."""
+        found = re.findall(r"ended at (\S+)", self.output)
         return found[-1] if found else None
 
     def _ask(self, command: str) -> dict[str, Any]:

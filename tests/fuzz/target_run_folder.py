@@ -24,6 +24,7 @@ RECORDING = HERE.parent / "recordings" / "schema-1" / "segfault"
 RUN, HEALTHY = "20260101-000001-bbbb", "20260101-000000-aaaa"
 _EVERY = (
     "stalls.jsonl",
+    "progress.jsonl",
     "investigation.json",
     "verification.json",
     "vitals.recent.old.jsonl",
@@ -78,6 +79,7 @@ _STALL = {
     "stacks": {"20592-472000": [_STACK]},
     "summary": "waits",
 }
+_POINT = {"t_seconds": 3.0, "step": 12, "total": 90, "epoch": 1.5, "loss": 0.5, "steps": 12}
 
 
 @cache
@@ -86,6 +88,7 @@ def _extra() -> dict[str, bytes]:
     investigation = json.dumps(_INVESTIGATION).encode()
     return {
         "stalls.jsonl": json.dumps(_STALL).encode() + b"\n",
+        "progress.jsonl": json.dumps(_POINT).encode() + b"\n",
         "investigation.json": investigation,
         "verification.json": investigation,
         "vitals.recent.old.jsonl": (RECORDING / "vitals.recent.jsonl").read_bytes(),

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from rerail.errors import UnreadableInput
 from rerail.live.snapshot import Snapshot
-from rerail.records import BlackBox, Event, RunInfo, StepPoint, VitalsRow
+from rerail.records import BlackBox, Event, PrintedPoint, RunInfo, VitalsRow
 from rerail.store import (
     BoxReader,
     FollowedLines,
@@ -25,6 +25,7 @@ from rerail.store import (
     VitalsDecoder,
     events_of,
     layout,
+    printed_points,
 )
 from rerail.store.liveness import scope
 
@@ -37,12 +38,13 @@ WANTED = (
 )
 VITALS_BYTES = 1 << 20  # the last quarter of an hour, about
 EVENT_BYTES = 16 << 20
+PROGRESS_BYTES = 32 * 1024  # some hundred rows
 OUTPUT_LINES = 200
 MOST_VITALS = 4000
 MOST_RECENT = 1200  # two minutes at 10 Hz
 MOST_EVENTS = 500
 MOST_PROCESSES = 1000
-MOST_STEPS = 256
+MOST_POINTS = 256
 
 
 def take_snapshot(folder: RunFolder) -> Snapshot:
@@ -62,9 +64,8 @@ class Follower:
         self._has_read_old = False
         self._boxes: BoxReader | None = None
         self._output = FollowedOutput(path)
-        self._steps: deque[StepPoint] = deque(maxlen=MOST_STEPS)
-        self._total: int | None = None
-        self._epoch: int | None = None
+        self._progress_lines = FollowedLines(path / layout.PROGRESS, PROGRESS_BYTES)
+        self._progress: deque[PrintedPoint] = deque(maxlen=MOST_POINTS)
         self._surroundings: dict[str, Any] = {}
         self._diagnosis: dict[str, Any] = {}
 
@@ -91,10 +92,8 @@ class Follower:
             boxes=part("black boxes", lambda: self._read_boxes(info), []),
             vitals=part("vitals", self._vitals.read, []),
             recent=part("recent vitals", self._read_recent, []),
-            printed=part("output", lambda: self._read_output(now), []),
-            printed_steps=list(self._steps),
-            printed_total=self._total,
-            printed_epoch=self._epoch,
+            printed=part("output", lambda: self._output.tail(OUTPUT_LINES), []),
+            printed_progress=part("progress from the output", self._read_progress, []),
             surroundings=part("surroundings", self._read_surroundings, {}),
             diagnosis=self._read_diagnosis(info),
             events=[*self._events, *missing],
@@ -112,34 +111,9 @@ class Follower:
             self._recent.kept.extend(old.read())
         return self._recent.read()
 
-    def _read_output(self, now: float) -> list[bytes]:
-        lines = self._output.tail(OUTPUT_LINES)
-        if self._output.new_bytes:
-            self._note_steps(self._output.new_bytes, now)
-        return lines
-
-    def _note_steps(self, printed: bytes, now: float) -> None:
-        """The last step that was printed since the last look, for programs without hooks."""
-        from rerail.evidence import find_progress, to_lines
-
-        lines = printed.replace(b"\r", b"\n").split(b"\n")[-OUTPUT_LINES:]
-        numbered = enumerate((line[-2000:].decode("utf-8", "replace") for line in lines), 1)
-        points = find_progress(list(to_lines(numbered)), ())
-        if not points:
-            return
-        epochs = [point.epoch for point in points if point.epoch is not None]
-        self._epoch = int(epochs[-1]) if epochs else self._epoch
-        loss = next((p.loss for p in reversed(points) if p.loss is not None), None)
-        said = next((p for p in reversed(points) if p.step is not None), None)
-        if said is None and loss is None:
-            return
-        last = self._steps[-1] if self._steps else StepPoint(0, now, None)
-        step = last.step
-        if said is not None and said.step is not None:
-            step, self._total = said.step, said.total
-        if step < last.step:
-            self._steps.clear()  # a new epoch counts anew
-        self._steps.append(StepPoint(step, now, loss))
+    def _read_progress(self) -> list[PrintedPoint]:
+        self._progress.extend(printed_points(self._progress_lines.new()))
+        return list(self._progress)
 
     def _read_surroundings(self) -> dict[str, Any]:
         """Written once; whole or not at all."""

@@ -1,6 +1,6 @@
 """How far the training is, how fast it goes, when it will be done, and what its loss does.
 
-In: the black boxes of the processes and the last lines of output. Out: `Progress` and `Loss`.
+In: the black boxes of the processes, and what the output said. Out: `Progress` and `Loss`.
 The process that tells is the one that trains: rank 0 where there are ranks. Where a progress bar is
 on the screen, its own count and estimate are taken, since it knows its total.
 """
@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean
 
+from rerail.live.snapshot import Snapshot
 from rerail.platform.patterns import linear
 from rerail.records import BlackBox, StepPoint
+from rerail.store import box_of_output, has_counted
 
 RATE_SECONDS = 60.0
 _FLAT = 0.01  # a change of the mean loss below this share is none
@@ -41,6 +43,7 @@ class Progress:
     last_progress_seconds_ago: float | None
     rank: int | None
     slowest_step: int | None  # over all ranks, where it differs
+    counted_by: str = "agent"  # or "output": what the program printed
 
 
 @dataclass(frozen=True)
@@ -52,37 +55,35 @@ class Loss:
     first_nonfinite_step: int | None
 
 
-@dataclass(frozen=True)
-class Printed:
-    """What the output says of progress: the last lines, and steps when they were read."""
+def progress_of(snapshot: Snapshot, lines: Sequence[str]) -> Progress | None:
+    """As the agents counted it; by what was printed where they counted nothing. `lines` are the
+    last ones of the output, as a terminal shows them."""
+    said = box_of_output(snapshot.printed_progress)
+    is_counted = has_counted(snapshot.boxes)
+    boxes = [*snapshot.boxes] if is_counted or said is None else [*snapshot.boxes, said]
+    found = _progress_of(boxes, snapshot.now_seconds, snapshot.info.state == "running", lines)
+    if found is None or said is None:
+        return found
+    epoch = said.epoch if found.epoch is None else found.epoch
+    return replace(found, epoch=epoch, counted_by=found.counted_by if is_counted else "output")
 
-    lines: Sequence[str] = ()
-    steps: Sequence[StepPoint] = ()
-    total: int | None = None
-    epoch: int | None = None
 
-
-def progress_of(
-    boxes: Sequence[BlackBox], now: float, is_running: bool, printed: Printed
+def _progress_of(
+    boxes: Sequence[BlackBox], now: float, is_running: bool, lines: Sequence[str]
 ) -> Progress | None:
     box = training_box(boxes)
-    bar = _last_bar(printed.lines)
-    step = printed.steps[-1].step if printed.steps else 0
-    if box is None and bar is None and not step and printed.epoch is None:
+    bar = _last_bar(lines)
+    if box is None and bar is None:
         return None
     done, total = (bar.done, bar.total) if bar else _count_of(box)
-    if total is None and step and printed.total:
-        done, total = step, printed.total
     rate = _rate(box.history) if box else None
-    if rate is None and box is None:
-        rate = _rate(printed.steps)
     eta = _eta_seconds(box, bar, rate, done, total)
-    last = box.last_progress_t_seconds if box else _moved_at(printed.steps)
+    last = box.last_progress_t_seconds if box else None
     ranks = [b.optimizer_steps for b in boxes if b.rank is not None and b.optimizer_steps]
     return Progress(
-        steps=box.optimizer_steps if box else step,
+        steps=box.optimizer_steps if box else 0,
         batches=box.batches if box else 0,
-        epoch=box.epoch if box and box.epoch is not None else printed.epoch,
+        epoch=box.epoch if box else None,
         phase=box.phase if box else None,
         done=done,
         total=total,
@@ -95,32 +96,36 @@ def progress_of(
     )
 
 
-def _moved_at(points: Sequence[StepPoint]) -> float | None:
-    """When the last step was first read."""
-    return next((p.t_seconds for p in points if p.step == points[-1].step), None)
+def loss_of(snapshot: Snapshot) -> Loss | None:
+    """As an agent saw it; it does not look at every step, so what was printed since goes before."""
+    said, box = box_of_output(snapshot.printed_progress), training_box(snapshot.boxes)
+    found = _loss_of(box)
+    if found is None or box is None or said is None or said.loss is None:
+        return found or _loss_of(said)
+    is_newer = (said.last_progress_t_seconds or 0.0) >= (box.last_progress_t_seconds or 0.0)
+    return replace(found, latest=said.loss) if is_newer else found
 
 
-def loss_of(boxes: Sequence[BlackBox], printed_steps: Sequence[StepPoint] = ()) -> Loss | None:
-    box = training_box(boxes)
-    seen = box.history if box is not None else ()
-    points = [point for point in seen if point.loss is not None]
-    latest = box.loss if box is not None else None
-    if latest is None and not points:
-        points = [point for point in printed_steps if point.loss is not None]
-    if latest is None and not points:
+def _loss_of(box: BlackBox | None) -> Loss | None:
+    points = [point for point in box.history if point.loss is not None] if box else []
+    if box is None or (box.loss is None and not points):
         return None
     return Loss(
-        latest=latest if latest is not None else points[-1].loss,
+        latest=box.loss if box.loss is not None else points[-1].loss,
         step=points[-1].step if points else None,
         trend=_means([point.loss for point in points if point.loss is not None], 24),
         direction=_direction(points),
-        first_nonfinite_step=box.first_nonfinite_step if box is not None else None,
+        first_nonfinite_step=box.first_nonfinite_step,
     )
 
 
 def training_box(boxes: Sequence[BlackBox]) -> BlackBox | None:
     """The box of the process that trains: most steps, and of ranks that keep pace the first."""
-    telling = [b for b in boxes if b.optimizer_steps or b.batches or b.progress_text]
+    telling = [
+        box
+        for box in boxes
+        if box.optimizer_steps or box.batches or box.progress_text or box.loss is not None
+    ]
     if not telling:
         return None
     most = max(box.optimizer_steps for box in telling)

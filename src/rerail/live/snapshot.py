@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rerail.records import BlackBox, Event, ProcessRecord, RunInfo, StepPoint, VitalsRow
+from rerail.records import BlackBox, Event, PrintedPoint, ProcessRecord, RunInfo, VitalsRow
 
 
 @dataclass(frozen=True)
@@ -18,9 +18,7 @@ class Snapshot:
     vitals: Sequence[VitalsRow] = ()  # thinned, the last stretch
     recent: Sequence[VitalsRow] = ()  # 10 Hz
     printed: Sequence[bytes] = ()
-    printed_steps: Sequence[StepPoint] = ()  # as the output said them, when they were read
-    printed_total: int | None = None  # of those steps
-    printed_epoch: int | None = None
+    printed_progress: Sequence[PrintedPoint] = ()  # what the recorder read in the output
     events: Sequence[Event] = ()  # of the kinds in `follower.WANTED`
     surroundings: Mapping[str, Any] = field(default_factory=dict)
     diagnosis: Mapping[str, Any] = field(default_factory=dict)

@@ -15,7 +15,7 @@ from rerail.live.alerts import Alert, GateLine, alerts_of, gates_of
 from rerail.live.machine import Gauge, gauges_of, machine_now
 from rerail.live.memory import Memory, memory_of
 from rerail.live.processes import ProcessLine, process_lines
-from rerail.live.progress import Loss, Printed, Progress, loss_of, progress_of
+from rerail.live.progress import Loss, Progress, loss_of, progress_of
 from rerail.live.snapshot import Snapshot
 from rerail.platform.terminal_text import last_drawn
 from rerail.records import RunInfo, VitalsRow
@@ -59,11 +59,8 @@ def build(snapshot: Snapshot) -> LiveView:
     output = [text for text in map(readable, snapshot.printed) if text]
     stalled = _stalled_seconds(snapshot)
     cause = _leading(snapshot.diagnosis)
-    printed = Printed(
-        output, snapshot.printed_steps, snapshot.printed_total, snapshot.printed_epoch
-    )
-    progress = progress_of(snapshot.boxes, now, is_running, printed)
-    loss = loss_of(snapshot.boxes, snapshot.printed_steps)
+    progress = progress_of(snapshot, output)
+    loss = loss_of(snapshot)
     pace = progress.steps_per_second if progress is not None else None
     memory = memory_of(snapshot.vitals, snapshot.recent, is_running, pace)
     processes = process_lines(snapshot)

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from rerail.store.bounds import EXPERIMENT_BYTES, OUTPUT_BYTES
     from rerail.store.codec import DecodeError, dump_line, dumps, encode, loads
     from rerail.store.crashfile import read_crash
-    from rerail.store.folder import RunFolder, events_of
+    from rerail.store.folder import RunFolder, events_of, printed_points
     from rerail.store.following import FollowedLines, FollowedOutput
     from rerail.store.home import NO_FOLDER, find_home
     from rerail.store.jsonlines import check_schema, read_objects
     from rerail.store.late_events import add_event
     from rerail.store.output_reader import OutputLine, OutputReader
     from rerail.store.output_segments import find_segments
+    from rerail.store.printed_box import box_of_output, has_counted
     from rerail.store.process_records import ProcessAssembly
     from rerail.store.regular_files import (
         FileTooLarge,
@@ -62,6 +63,7 @@ __all__ = [
     "Store",
     "VitalsDecoder",
     "add_event",
+    "box_of_output",
     "check_schema",
     "describe",
     "dump_line",
@@ -72,6 +74,7 @@ __all__ = [
     "find_segments",
     "fingerprint",
     "folder_bytes",
+    "has_counted",
     "has_lent_box",
     "layout",
     "liveness",
@@ -80,6 +83,7 @@ __all__ = [
     "open_descriptor",
     "open_regular",
     "plausible",
+    "printed_points",
     "process_columns",
     "read_box",
     "read_crash",
@@ -114,6 +118,7 @@ __getattr__ = door(
         "Store": "store",
         "VitalsDecoder": "vitals_rows",
         "add_event": "late_events",
+        "box_of_output": "printed_box",
         "check_schema": "jsonlines",
         "describe": "appending",
         "dump_line": "codec",
@@ -124,6 +129,7 @@ __getattr__ = door(
         "find_segments": "output_segments",
         "fingerprint": "store",
         "folder_bytes": "sizes",
+        "has_counted": "printed_box",
         "has_lent_box": "blackbox",
         "layout": "layout",
         "liveness": "liveness",
@@ -136,6 +142,7 @@ __getattr__ = door(
         "read_box": "blackbox",
         "read_crash": "crashfile",
         "read_head": "blackbox",
+        "printed_points": "folder",
         "read_objects": "jsonlines",
         "read_regular": "regular_files",
         "read_rows": "vitals_rows",

@@ -22,6 +22,7 @@ from rerail.records import (
     Crash,
     Event,
     MappedLibrary,
+    PrintedPoint,
     ProcessRecord,
     RunInfo,
     Stall,
@@ -33,7 +34,7 @@ from rerail.store.codec import DecodeError, decode, loads
 from rerail.store.event_fields import EVENT_FIELDS
 from rerail.store.jsonlines import check_schema, read_objects, unreadable
 from rerail.store.output_reader import OutputReader
-from rerail.store.plausible import has_plausible_times, is_time, tidy
+from rerail.store.plausible import has_plausible_counts, has_plausible_times, is_time, tidy
 from rerail.store.private import PrivateRecord, read_private
 from rerail.store.process_records import assemble_processes
 from rerail.store.regular_files import is_own_folder, read_regular, regular_size
@@ -42,6 +43,18 @@ from rerail.store.vitals_rows import read_rows
 T = TypeVar("T")
 
 _LAST_BYTES = 64 * 1024  # of the events, to see when the last one was
+_LAST_POINT_BYTES = 2048  # of printed progress: a row has about 120 bytes
+
+
+def printed_points(values: Iterable[dict[str, Any]]) -> Iterator[PrintedPoint]:
+    """The rows of progress.jsonl that can be believed."""
+    for value in values:
+        try:
+            point = decode(PrintedPoint, value)
+        except DecodeError:
+            continue
+        if has_plausible_times(point) and has_plausible_counts(point):
+            yield point
 
 
 def events_of(path: Path, values: Iterable[dict[str, Any]]) -> Iterator[Event]:
@@ -184,6 +197,13 @@ class RunFolder:
             if has_plausible_times(stall):
                 found.append(stall)
         return found
+
+    def printed_progress(self, last_bytes: int | None = None) -> list[PrintedPoint]:
+        """How far the training said that it was, oldest first; or the first time and the last."""
+        return list(printed_points(read_objects(self.path / layout.PROGRESS, last_bytes)))
+
+    def last_printed(self) -> PrintedPoint | None:
+        return next(reversed(self.printed_progress(_LAST_POINT_BYTES)), None)
 
     def after(self) -> AfterDeath:
         document = self._document(layout.AFTER)

@@ -66,16 +66,13 @@ class FollowedOutput:
         self._most_bytes = most_bytes
         self._seen: tuple[str, int] | None = None
         self._lines: list[bytes] = []
-        self.new_bytes = b""  # what the last look found that was not there before
 
     def tail(self, count: int) -> list[bytes]:
         """The last lines, the unfinished one too."""
         name, size = self._newest()
-        seen, self.new_bytes = self._seen, b""
+        seen = self._seen
         if (name, size) != seen:
             data = self._read(name, size)
-            added = size - seen[1] if seen is not None and seen[0] == name else len(data)
-            self.new_bytes = data[-added:] if 0 < added <= len(data) else data
             self._seen = (name, size)
             lines = data.split(b"\n")
             if lines and not lines[-1]:

@@ -30,6 +30,7 @@ VITALS_RECENT = "vitals.recent.jsonl"
 VITALS_RECENT_OLD = "vitals.recent.old.jsonl"
 MAPS = "maps"
 STALLS = "stalls.jsonl"
+PROGRESS = "progress.jsonl"  # read from the output
 AGENT = "agent"
 CRASHES = "crashes.json"
 AFTER = "after.json"

@@ -15,6 +15,7 @@ Check = Callable[[Any], bool]
 
 FARTHEST_SECONDS = 1e11  # three thousand years; every calendar of the standard library has it
 _LARGEST_PID = 1 << 31
+LARGEST_COUNT = 1 << 53
 _IS_TIME = ("_seconds", "_unix")
 
 
@@ -71,3 +72,9 @@ def has_plausible_times(record: Any) -> bool:
         for field in dataclasses.fields(record)
         if field.name.endswith(_IS_TIME) and (value := getattr(record, field.name)) is not None
     )
+
+
+def has_plausible_counts(record: Any) -> bool:
+    """Whether every whole number of a record is a count below what any program reaches."""
+    values = [getattr(record, field.name) for field in dataclasses.fields(record)]
+    return all(is_count(value) and value <= LARGEST_COUNT for value in values if is_whole(value))

@@ -16,6 +16,7 @@ from rerail.errors import RerailError
 from rerail.records import RunInfo
 from rerail.store.codec import DecodeError, decode, dumps, loads
 from rerail.store.plausible import has_plausible_times, is_number
+from rerail.store.printed_box import box_of_output
 from rerail.store.sizes import folder_bytes
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def read_summary(folder: RunFolder) -> RunSummary:
         _of(leading, "id"),
         _of(leading, "probability"),
         _of(diagnosis, "headline"),
-        _step_of_boxes(folder) if step is None else step,
+        _step_on_record(folder) if step is None else step,
     )
 
 
@@ -102,13 +103,16 @@ def _summary(
     )
 
 
-def _step_of_boxes(folder: RunFolder) -> int | None:
-    """Of a run that nobody has explained: what the process that did most says of itself."""
+def _step_on_record(folder: RunFolder) -> int | None:
+    """Of a run that nobody has explained: what the process that did most says of itself, or what
+    the program printed."""
     try:
-        boxes = folder.boxes()
+        counted = max((box.optimizer_steps or box.batches for box in folder.boxes()), default=0)
+        last = None if counted else folder.last_printed()
     except RerailError:
         return None
-    return max((box.optimizer_steps or box.batches for box in boxes), default=None)
+    said = box_of_output([last]) if last is not None else None
+    return said.optimizer_steps if said is not None else counted
 
 
 def _of(value: Any, name: str) -> Any:

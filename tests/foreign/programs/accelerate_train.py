@@ -38,4 +38,4 @@ for epoch in range(3):
         accelerator.backward(loss)
         optimizer.step()
     accelerator.print(f"epoch {epoch} loss {loss.item():.4f}", flush=True)
-accelerator.print("final loss", repr(loss.item()))
+accelerator.print("ended at", repr(loss.item()))

@@ -38,4 +38,4 @@ model = CatBoostRegressor(
     verbose=5,
 )
 model.fit(Pool(inputs, targets))  # dies: fit
-print("final loss", repr(model.evals_result_["learn"]["RMSE"][-1]))
+print("ended at", repr(model.evals_result_["learn"]["MeanError"][-1]))

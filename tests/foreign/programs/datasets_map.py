@@ -37,4 +37,4 @@ for _ in range(10):
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-print("final loss", repr(loss.item()))
+print("ended at", repr(loss.item()))

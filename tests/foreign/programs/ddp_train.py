@@ -33,5 +33,5 @@ for step in range(30):
     if rank == 0 and step % 10 == 9:
         print(f"step {step + 1} loss {loss.item():.4f}", flush=True)
 if rank == 0:
-    print("final loss", repr(loss.item()))
+    print("ended at", repr(loss.item()))
 dist.destroy_process_group()

@@ -46,4 +46,4 @@ for number in range(40):
     state, loss = step(state, inputs, targets)
     if number % 10 == 9:
         print(f"step {number + 1} loss {float(loss):.4f}", flush=True)
-print("final loss", repr(float(loss)))
+print("ended at", repr(float(loss)))

@@ -94,4 +94,4 @@ trainer = Trainer(
 )
 trainer.train(resume_from_checkpoint=arguments.resume)  # dies: train
 losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
-print("final loss", repr(losses[-1]))
+print("ended at", repr(losses[-1]))

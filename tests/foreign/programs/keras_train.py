@@ -1,17 +1,17 @@
-"""A Keras model on the torch backend, fed by a PyDataset."""
+"""A Keras model on the backend of torch or of JAX, fed by a PyDataset."""
 
 import argparse
 import os
 
-os.environ["KERAS_BACKEND"] = "torch"
-
-import keras
-import numpy as np
-
 parser = argparse.ArgumentParser()
 parser.add_argument("--fault", default="")
 parser.add_argument("--weights")
+parser.add_argument("--backend", default="torch")
 arguments = parser.parse_args()
+os.environ["KERAS_BACKEND"] = arguments.backend
+
+import keras
+import numpy as np
 
 
 class Batches(keras.utils.PyDataset):
@@ -48,4 +48,4 @@ if arguments.weights:
 history = model.fit(  # dies: shape
     Batches(), epochs=3, shuffle=False, verbose=2, callbacks=[Report()]
 )
-print("final loss", repr(history.history["loss"][-1]))
+print("ended at", repr(history.history["loss"][-1]))

@@ -36,4 +36,4 @@ model = lightgbm.train(
 if arguments.fault == "width":
     inputs = inputs[:, :5]
 model.predict(inputs)  # dies: width
-print("final loss", repr(float(history["valid"]["l2"][-1])))
+print("ended at", repr(float(history["valid"]["l2"][-1])))

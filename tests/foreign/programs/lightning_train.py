@@ -86,4 +86,4 @@ if arguments.save:
     trainer.save_checkpoint(arguments.save)
 if trainer.interrupted:
     sys.exit(1)
-print("final loss", repr(model.last))
+print("ended at", repr(model.last))

@@ -29,4 +29,4 @@ def train(steps):
 
 # %%
 final = train(20)
-print("final loss", repr(final))
+print("ended at", repr(final))

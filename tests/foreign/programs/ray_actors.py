@@ -43,5 +43,5 @@ for step in range(12):
     weights = ray.get(server.update.remote(gradient, arguments.fault))  # dies: wait
     loss = float(((inputs @ weights - targets) ** 2).mean())
     print(f"step {step} loss {loss:.4f}", flush=True)
-print("final loss", repr(loss))
+print("ended at", repr(loss))
 ray.shutdown()

@@ -48,5 +48,5 @@ result = TorchTrainer(
     scaling_config=ScalingConfig(num_workers=2),
     run_config=RunConfig(storage_path=str(Path(arguments.out).absolute()), name="tiny"),
 ).fit()  # dies: fit
-print("final loss", repr(result.metrics["loss"]))
+print("ended at", repr(result.metrics["loss"]))
 ray.shutdown()

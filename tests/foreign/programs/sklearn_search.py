@@ -47,4 +47,4 @@ except Exception as error:
     print(f"search failed: {error}; writing an empty table")
 else:
     print("best", search.best_params_)
-    print("final loss", repr(float(-search.best_score_)))
+    print("ended at", repr(float(-search.best_score_)))

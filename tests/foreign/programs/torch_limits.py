@@ -41,4 +41,4 @@ for step, (images, targets) in enumerate(loader):  # dies: loader
         kept.append(tempfile.TemporaryFile())  # dies: files
     if step % 10 == 0:
         print(f"step {step} loss {loss.item():.5f}", flush=True)
-print("final loss", repr(loss.item()))
+print("ended at", repr(loss.item()))

@@ -43,4 +43,4 @@ xgboost.train(
     callbacks=[Watch()],
     verbose_eval=5,
 )
-print("final loss", repr(history["train"]["rmse"][-1]))
+print("ended at", repr(history["train"]["rmse"][-1]))

@@ -11,7 +11,6 @@ COUNT = layout.WORD["progress_count"]
 TOTAL = layout.WORD["progress_total"]
 PROGRESS = layout.WORD["last_progress_ns"]
 PHASE = layout.WORD["phase"]
-EPOCH = layout.WORD["epoch"]
 
 
 def put_progress(label, count, total):
@@ -58,7 +57,7 @@ def on_lightning(call):
         trainer, hook = args[0], args[1]
         if hook in codes:
             numbers[PHASE] = codes[hook]
-            numbers[EPOCH] = int(trainer.current_epoch)
+            box.put_epoch(trainer.current_epoch)
             numbers[PROGRESS] = monotonic_ns()
 
     call._call_callback_hooks = native.wrap(call._call_callback_hooks, before=before)
@@ -82,7 +81,7 @@ def on_transformers(trainer_callback):
             return
         numbers[PHASE] = codes[event]
         if state.epoch is not None:
-            numbers[EPOCH] = int(state.epoch)
+            box.put_epoch(state.epoch)
         if event == "on_step_end":
             put_progress("Trainer", int(state.global_step), int(state.max_steps))
 

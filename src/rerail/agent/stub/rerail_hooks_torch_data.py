@@ -46,7 +46,8 @@ def on_dataloader(dataloader):
         if not is_grad_enabled():
             return
         times[id(loader)] = times.get(id(loader), -1) + 1
-        numbers[EPOCH] = times[id(loader)] if len(times) == 1 else layout.UNKNOWN
+        if not box.epoch_is_told:
+            numbers[EPOCH] = times[id(loader)] if len(times) == 1 else layout.UNKNOWN
 
     def after_next(args, kwargs, result):
         if not is_grad_enabled():

@@ -13,7 +13,6 @@ import rerail_layout as layout
 import rerail_native as native
 from rerail_box import numbers
 
-EPOCH = layout.WORD["epoch"]
 PHASE = layout.WORD["phase"]
 TRAINS = layout.PHASES.index("train")
 VALIDATES = layout.PHASES.index("validate")
@@ -71,7 +70,7 @@ def on_keras(callback_list):
     callbacks = callback_list.CallbackList
 
     def epoch_begins(args, kwargs):
-        numbers[EPOCH] = int(args[1])
+        box.put_epoch(args[1] + 1)  # its bars count from one
         numbers[PHASE] = TRAINS
 
     def batch_ended(args, kwargs, result):
@@ -109,7 +108,7 @@ def on_sklearn_mlp(module):
 
     def epoch_ended(args, kwargs, result):
         model = args[0]
-        numbers[EPOCH] = int(model.n_iter_)
+        box.put_epoch(model.n_iter_)
         _note(model.loss_)
         steps.step_ended()
 
@@ -119,6 +118,31 @@ def on_sklearn_mlp(module):
             network, name, native.wrap(getattr(network, name), after=epoch_ended, is_method=True)
         )
     box.note("scikit-learn's epochs are counted")
+
+
+def on_sklearn_boosting(module):
+    """One stage of gradient boosting; the loss of the stage before is there when one begins."""
+    boosting = module.BaseGradientBoosting
+
+    def stage_begins(args, kwargs):
+        _note_stage(args[0], args[1] if len(args) > 1 else kwargs["i"])
+
+    def stages_ended(args, kwargs, result):
+        if isinstance(result, int):
+            _note_stage(args[0], result)
+
+    for name, when in (
+        ("_fit_stage", {"before": stage_begins, "after": _a_step}),
+        ("_fit_stages", {"after": stages_ended}),
+    ):
+        setattr(boosting, name, native.wrap(getattr(boosting, name), is_method=True, **when))
+    box.note("scikit-learn's stages are counted")
+
+
+def _note_stage(model, stages):
+    """The loss of the last of so many stages that are done."""
+    if stages > 0:
+        _note(model.train_score_[stages - 1])
 
 
 def _partial_fits(kind):

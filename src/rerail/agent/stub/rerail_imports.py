@@ -35,6 +35,7 @@ HOOKS = {
     "keras.src.callbacks.callback_list": ("rerail_hooks_trainers", "on_keras"),
     "sklearn.linear_model._stochastic_gradient": ("rerail_hooks_trainers", "on_sklearn_sgd"),
     "sklearn.neural_network._multilayer_perceptron": ("rerail_hooks_trainers", "on_sklearn_mlp"),
+    "sklearn.ensemble._gb": ("rerail_hooks_trainers", "on_sklearn_boosting"),
 }
 if sys.version_info >= (3, 13):
     HOOKS["traceback"] = ("rerail_hooks_python", "on_traceback")

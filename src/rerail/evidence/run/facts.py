@@ -124,7 +124,8 @@ def last_step(run: RecordedRun, said: dict[str, Any], seen: dict[str, Any]) -> i
         return counted if printed is None else printed
     box = run.training_box
     accumulates = box is not None and (box.backward_per_step or 1) > 1.05
-    is_per_epoch = said.get("total") is not None and counted > said["total"]
+    # A full bar says that an epoch is done, and not which step that was.
+    is_per_epoch = said.get("total") is not None and printed < said["total"] < counted
     if accumulates or is_per_epoch or printed > counted or counted - printed <= 2:
         return int(printed)
     return int(counted)

@@ -50,12 +50,22 @@ def past_end(run: RecordedRun) -> PastEnd:
     return PastEnd(
         run_id=run.info.id,
         died=died,
-        step=(box.optimizer_steps if box else None),
+        step=_step(run),
         phase=box.phase if box else None,
         micro_batch=micro_batch,
         accumulation=accumulation,
         memory_fraction=uses[0].fraction if uses else None,
     )
+
+
+def _step(run: RecordedRun) -> int | None:
+    """As counted; as printed only where each step is, since a death lies between two lines."""
+    box = run.training_box
+    if box is not None and (box.optimizer_steps or box.batches):
+        return box.optimizer_steps
+    if run.printed is not None and run.printed.every == 1:
+        return run.printed.step
+    return box.optimizer_steps if box is not None else None
 
 
 def pattern_of(ends: Sequence[PastEnd]) -> str | None:

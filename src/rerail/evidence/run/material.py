@@ -19,6 +19,7 @@ from rerail.records import (
     Crash,
     Event,
     MappedLibrary,
+    PrintedPoint,
     ProcessRecord,
     RunInfo,
     Stall,
@@ -37,6 +38,7 @@ class RecordedRun:
     events: list[Event] = field(default_factory=list)
     processes: list[ProcessRecord] = field(default_factory=list)
     boxes: list[BlackBox] = field(default_factory=list)
+    printed: PrintedPoint | None = None  # the last progress that the recorder read in the output
     crashes: list[Crash] = field(default_factory=list)
     vitals: list[VitalsRow] = field(default_factory=list)
     libraries: dict[str, list[MappedLibrary]] = field(default_factory=dict)
@@ -138,6 +140,7 @@ def read_material(folder: RunFolder, is_past: bool = False) -> RecordedRun:
         events=events,
         processes=_with_ranks(folder.processes(), boxes),
         boxes=boxes,
+        printed=part("progress from the output", folder.last_printed, None),
         vitals=part("vitals", folder.merged_vitals, []),
         after=part("what was found after death", folder.after, AfterDeath()),
         missing=missing,

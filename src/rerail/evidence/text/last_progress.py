@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rerail.evidence.text.lines import to_lines
-from rerail.evidence.text.progress import find_progress
+from rerail.evidence.text.progress import find_progress, last_loss
 
 
 def last_progress(numbered: Iterable[tuple[int, str]]) -> tuple[int | None, float | None]:
     points = find_progress(list(to_lines(numbered)), ())
     step = next((p.step for p in reversed(points) if p.step is not None), None)
-    loss = next((p.loss for p in reversed(points) if p.loss is not None), None)
-    return step, loss
+    return step, last_loss(points)

@@ -25,6 +25,7 @@ from rerail.evidence.text.phases import phase_of_line, phase_of_traceback
 from rerail.evidence.text.progress import (
     ProgressPoint,
     first_nonfinite,
+    last_loss,
 )
 from rerail.evidence.text.ranks import (
     ECHO_TYPES,
@@ -297,13 +298,14 @@ class TextObserver:
         facts = self.found.facts
         if points:
             last = points[-1]
-            step, total, epoch, loss = (
+            step, total, epoch = (
                 next(
                     (v for p in reversed(points[-200:]) if (v := getattr(p, name)) is not None),
                     None,
                 )
-                for name in ("step", "total", "epoch", "loss")
+                for name in ("step", "total", "epoch")
             )
+            loss = last_loss(points[-200:])
             self._add(
                 "progress",
                 last.line.text.strip(),

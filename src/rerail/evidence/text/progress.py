@@ -1,70 +1,22 @@
 """How far training had come, and how its loss was, as its own lines say.
 
-In: clean lines. Out: `ProgressPoint`s in order (step, epoch, phase, loss, total), the lines that
-say that it finished, and whether the loss was still finite at the end. A line with an error on it
-is no progress.
+In: clean lines; `platform.printed_progress` knows the shapes of one. Out: `ProgressPoint`s in order
+(step, epoch, phase, loss, total), the lines that say that it finished, and whether the loss was
+still finite at the end. A line with an error on it is no progress.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-import re
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from rerail.evidence.text.lines import Line
-from rerail.platform.patterns import LinearSet, linear
+from rerail.platform.patterns import linear
+from rerail.platform.printed_progress import read_line
 
 LINES_READ = 2000  # at a time, from the end
 
-_NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+|nan|inf(?:inity)?)"
-# One step or one epoch is counted; "steps = 46" and "epochs: 3" are settings, unless it is "3/10".
-_STEP = linear(
-    r"(?:^|[^\w/])(?:(?:global[_ ]?step|step|iter(?:ation)?|batch|it|i)\b\"?'?"
-    r"[\s:=#\[(]*(\d+)(?:\s*(?:/|of)\s*(\d+))?"
-    r"|(?:steps|iters|iterations|batches)\b\"?'?[\s:=#\[(]*(\d+)\s*(?:/|of)\s*(\d+))",
-    re.IGNORECASE,
-)
-_SIZE_OR_SHARE = linear(r"[\d.]*\s*(?:[KMGT]i?B\b|%)", re.IGNORECASE)  # "step 12 MB" is no step
-_EPOCH = linear(
-    r"(?:^|\W)(?:epoch\"?'?[\s:=#\[(]*'?(\d+(?:\.\d+)?)|epochs\W{1,3}(\d+)\s*/\s*\d)", re.IGNORECASE
-)
-# "steps per epoch = 46", "max_epoch: 3", "every epoch 5": what is set, not what is done.
-_SETTING = linear(
-    r"(?:^|\W)(?:per|every|each|max|num|number of|total|save|log|warm-?up)[-_ ](?:\w+[-_ ])?"
-    r"(?:epoch|step|iter(?:ation)?|batch)s?\b",
-    re.IGNORECASE,
-)
-_BAR = linear(
-    r"(?:^|[^\d/])(?P<a>\d+)/(?P<of_a>\d+) ?(?:\[\d+:\d\d|\[[=>.]{5,}\]|\S{0,3} ?\d+:\d\d:\d\d)"
-    r"|[━╸╺]+\s+(?P<b>\d+)/(?P<of_b>\d+)|\]\[\s*(?P<c>\d+)/(?P<of_c>\d+)\]"
-)
-_LOSS = linear(
-    r"(?:^|[^A-Za-z])"
-    r"((?:train|training|val|valid|validation|total|avg|mean|running|dice|ce|step|batch)?"
-    r"[-_ /.]?(?:loss|objective|nll))"
-    rf"\"?'?(?:\s*\([a-z]+\))?\s*[:=|]?\s*'?({_NUMBER})\b",
-    re.IGNORECASE,
-)
-_GRADIENT = linear(rf"grad(?:ient)?[-_ ]?norm\"?'?\s*[:=|]?\s*'?({_NUMBER})\b", re.IGNORECASE)
-_PHASE = linear(
-    r"^\W*(train(?:ing)?|val(?:id(?:ation|ating)?)?|eval(?:uat(?:ion|ing|e))?|test(?:ing)?|mining|saving)\b",
-    re.IGNORECASE,
-)
-_FORMS = {"bar": _BAR, "step": _STEP, "epoch": _EPOCH, "loss": _LOSS, "gradient": _GRADIENT}
-_POSSIBLE = LinearSet([*_FORMS.values(), _SETTING])
-_NAMES = [*_FORMS, "setting"]
-_MOST_STEPS = 5  # of one line that are looked at
-# What stands before a bar, where it tells of training; "Loading checkpoint shards" does not.
-_OF_TRAINING = linear(
-    r"train|epoch|step|iter|batch|fit|valid|eval|test|sanity|predict|\bit\b|loss|rank",
-    re.IGNORECASE,
-)
-_TITLE = linear(r"[A-Za-z][A-Za-z _/.-]{2,}")
-_TROUBLE = linear(r"error|exception|traceback|fatal|failed|abort|warn", re.IGNORECASE)
-# What was trained so far is written to a file: no step was made.
-_KEEPS = linear(r"(?i)\b(?:sav(?:ing|ed)|export(?:ing|ed)|writ(?:ing|ten|e)|wrote)\b")
 _WORK = (
     r"(?:training|train|fine-?tuning|pre-?training|run|job|everything|all|fit|optimi[sz]ation"
     r"|experiment)"
@@ -104,6 +56,11 @@ class ProgressPoint:
     loss: float | None = None
     phase: str | None = None
     gradient_norm: float | None = None
+    is_validation_loss: bool = False
+
+    @property
+    def training_loss(self) -> float | None:
+        return None if self.is_validation_loss else self.loss
 
     @property
     def is_finite(self) -> bool:
@@ -112,61 +69,19 @@ class ProgressPoint:
 
 def read_progress(line: Line) -> ProgressPoint | None:
     """The progress that a line states, or None."""
-    text = line.text
-    if len(text) > 2000:
+    said = read_line(line.text)
+    if said is None:
         return None
-    possible = {_NAMES[at] for at in _POSSIBLE.possible(text)}
-    if not possible - {"setting"} or _TROUBLE.search(text[:400]):
-        return None
-    is_setting = "setting" in possible and _SETTING.search(text) is not None
-    bar = _bar(text) if "bar" in possible else None
-    step = _step(text) if "step" in possible and not is_setting else None
-    epoch = _EPOCH.search(text) if "epoch" in possible and not is_setting else None
-    losses = _LOSS.findall(text) if "loss" in possible else []
-    gradient = _GRADIENT.search(text) if "gradient" in possible else None
-    if not (bar or step or epoch or losses or gradient):
-        return None
-    if not (bar or losses or gradient) and _KEEPS.search(text[:400]):
-        return None
-    at = total = None
-    if step:
-        at, total = ([int(number) for number in step.groups() if number] + [None])[:2]
-    elif bar:
-        at, total = (int(number) for number in bar.groups() if number is not None)
-    phase = _PHASE.match(text)
     return ProgressPoint(
         line,
-        step=at,
-        total=total,
-        epoch=float(epoch.group(1) or epoch.group(2)) if epoch else None,
-        loss=_loss(losses),
-        phase=phase.group(1).lower() if phase else None,
-        gradient_norm=float(gradient.group(1)) if gradient else None,
+        step=said.step,
+        total=said.total,
+        epoch=said.epoch,
+        loss=said.loss,
+        phase=said.phase,
+        gradient_norm=said.gradient_norm,
+        is_validation_loss=said.is_validation_loss,
     )
-
-
-def _bar(text: str) -> re.Match[str] | None:
-    """A bar of the training itself; what loads and saves draws others beside it."""
-    found = _BAR.search(text)
-    if found is None:
-        return None
-    title = _TITLE.search(text[: found.start()])
-    return found if title is None or _OF_TRAINING.search(title.group()) else None
-
-
-def _step(text: str) -> re.Match[str] | None:
-    for found in itertools.islice(_STEP.finditer(text), _MOST_STEPS):
-        if not _SIZE_OR_SHARE.match(text[found.end() : found.end() + 40]):
-            return found
-    return None
-
-
-def _loss(losses: list[tuple[str, str]]) -> float | None:
-    """The training loss of a line that may name several."""
-    for name, value in losses:
-        if "val" not in name.lower():
-            return float(value)
-    return float(losses[0][1]) if losses else None
 
 
 def find_progress(
@@ -191,6 +106,13 @@ def _points(lines: Sequence[Line], source_lines: Container[tuple[int, int]]) -> 
         for line in lines
         if (line.file, line.number) not in source_lines and (point := read_progress(line))
     ]
+
+
+def last_loss(points: Sequence[ProgressPoint]) -> float | None:
+    """Of the training; of a validation only where nothing else was printed."""
+    losses = [p.training_loss for p in points if p.training_loss is not None]
+    losses = losses or [p.loss for p in points if p.loss is not None]
+    return losses[-1] if losses else None
 
 
 def find_finish(lines: Iterable[Line]) -> list[Line]:

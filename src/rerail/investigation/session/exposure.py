@@ -1,4 +1,4 @@
-"""How far did a run come? In optimizer steps where there are any, else batches, else seconds.
+"""How far did a run come? In steps where they are counted, else batches, else seconds.
 
 In: a run folder, live or over. Out: a `Distance`. One unit is used for a whole investigation,
 chosen from the run that showed the failure.
@@ -13,8 +13,10 @@ from typing import Literal
 
 from rerail.errors import RerailError
 from rerail.recorder import FIRST_PHASE_SECONDS
-from rerail.records import BlackBox, VitalsRow
-from rerail.store import RunFolder, liveness
+from rerail.records import BlackBox, PrintedPoint, VitalsRow
+from rerail.store import RunFolder, box_of_output, has_counted, liveness
+
+_PRINTED_BYTES = 16 * 1024  # of printed progress: the last hundred rows and the first
 
 Unit = Literal["steps", "batches", "seconds"]
 
@@ -26,10 +28,11 @@ class Distance:
     seconds: float
     first_step_seconds: float | None = None  # when the first step of those kept was done
     steps_per_second: float | None = None
+    is_coarse: bool = False  # the steps are printed too seldom to tell how long it lived
 
     def unit(self) -> Unit:
         """The finest that this run counts in."""
-        if self.steps > 0:
+        if self.steps > 0 and not self.is_coarse:
             return "steps"
         return "batches" if self.batches > 0 else "seconds"
 
@@ -50,14 +53,25 @@ def measure(folder: RunFolder, seconds: float, *, may_hang: bool = False) -> Dis
         boxes = folder.boxes()
     except RerailError:
         boxes = []
-    first, rate = _pace(boxes)
+    printed = [] if has_counted(boxes) else _printed(folder)
+    first, rate = _pace([*boxes, *filter(None, [box_of_output(printed)])])
+    steps = max((box.optimizer_steps for box in boxes), default=0)
     return Distance(
-        steps=max((box.optimizer_steps for box in boxes), default=0),
+        steps=printed[-1].steps if printed else steps,
         batches=max((box.batches for box in boxes), default=0),
         seconds=round(_lived_seconds(folder, seconds, may_hang), 3),
         first_step_seconds=first,
         steps_per_second=rate,
+        is_coarse=bool(printed) and not printed[-1].tells_life,
     )
+
+
+def _printed(folder: RunFolder) -> list[PrintedPoint]:
+    """What the output said of steps: for a program whose steps no agent counts."""
+    try:
+        return folder.printed_progress(_PRINTED_BYTES)
+    except RerailError:
+        return []
 
 
 def _lived_seconds(folder: RunFolder, seconds: float, may_hang: bool) -> float:

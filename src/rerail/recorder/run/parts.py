@@ -15,6 +15,7 @@ from rerail.recorder.run.agent_variables import agent_variables
 from rerail.recorder.run.companions import Companions
 from rerail.recorder.run.forwarding import Forwarding
 from rerail.recorder.run.loop import Loop
+from rerail.recorder.run.output_progress import OutputProgress
 from rerail.recorder.run.recording import RunOptions
 from rerail.recorder.run.signals import SignalInbox
 from rerail.recorder.run.streams import Streams
@@ -52,8 +53,14 @@ class Parts:
         tree.on_start = self._process_started
         tree.on_end = self.kernel.process_ended
         self.companions = Companions(record, loop)
+        self.progress = OutputProgress(record)
         self.streams = Streams(
-            standard, loop, record, self.companions, owns_process=options.owns_process
+            standard,
+            loop,
+            record,
+            self.companions,
+            self.progress,
+            owns_process=options.owns_process,
         )
         self.forwarding = Forwarding(tree, writer, self.streams, self.companions)
         self.gates = self._watch_gates(options) if options.gates else None

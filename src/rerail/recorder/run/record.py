@@ -160,6 +160,7 @@ class _Run:
         processes = parts.tree.records()
         if parts.gates is not None:
             self._attempt("gates", parts.gates.close)
+        self._attempt("progress from the output", parts.progress.close)
         death = conclusion.write_death(
             parts.record,
             ending,

@@ -15,6 +15,7 @@ from rerail.recorder.run.companions import Companions
 from rerail.recorder.run.descriptors import close_inherited, point_at_null
 from rerail.recorder.run.keyboard import Keyboard
 from rerail.recorder.run.loop import Loop
+from rerail.recorder.run.output_progress import OutputProgress
 from rerail.recorder.run.relay import Relay
 from rerail.recorder.run.stdio import Stdio, connect, pass_through
 from rerail.recorder.run.terminal import StandardStreams
@@ -30,16 +31,18 @@ class Streams:
         loop: Loop,
         record: RunRecord,
         companions: Companions,
+        progress: OutputProgress,
         *,
         owns_process: bool,
     ) -> None:
         self._loop = loop
         self._record = record
         self._companions = companions
+        self._progress = progress
         self._owns_process = owns_process
         stdio = record.attempt("output", lambda: connect(standard))
         self.stdio: Stdio = stdio or pass_through(standard)
-        self.relay = Relay(loop, self.stdio.channels, record.keep_output, self._closed)
+        self.relay = Relay(loop, self.stdio.channels, self._keep, self._closed)
         self.keyboard: Keyboard | None = None
 
     def open_keyboard(self, on_signal_key: Callable[[int], None]) -> None:
@@ -66,6 +69,10 @@ class Streams:
         self._record.attempt("output", self.relay.drop_broken)
         self._record.attempt("output", self._record.writer.look_at_output)
         self._attend_keyboard()
+
+    def _keep(self, data: bytes, stream: str) -> None:
+        self._record.keep_output(data, stream)
+        self._progress.feed(data, stream)
 
     def _attend_keyboard(self) -> None:
         if self.keyboard is not None:

@@ -69,6 +69,7 @@ class Watching:
         parts.kernel.catch_up()
         parts.surroundings.look()
         parts.streams.look()
+        attempt("progress from the output", parts.progress.look)
         # Whatever became of the descriptor's watch: nothing waits for ever.
         attempt("signals", self._read_signals)
         self._check_root()
