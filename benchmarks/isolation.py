@@ -5,13 +5,15 @@
 Simulated ground truths: 16 changes, of which one alone removes the failure, or two are needed
 together, or either of two suffices, or none does; the failure comes at a constant rate, and a run
 of reference length crashes with probability 0.5, 0.3 or 0.1 (and, apart from these, at one place
-of a run with some probability, and never elsewhere). Four strategies answer: rerail's
-planner; one factor at a time, each change run until it crashes or its clean stretch reaches the
-confidence (divided among the changes, so that the whole answer has it); ddmin, each test repeated
-until a crash or a clean stretch; and random order: any change, later any pair, that no crash has
-ruled out, run by run, with rerail's inference. Cost is exposure in mean times to failure.
-`--history` crashes of the unchanged command are on record before the investigation begins and cost
-nothing; the clean runs among them are on record too.
+of a run with some probability, and never elsewhere). Besides: versions, two of each of eight
+packages, of which a trial has one; 3 to 12 edits; and 16 commits in order.
+
+Four strategies answer: rerail's planner; one factor at a time, each change run until it crashes or
+its clean stretch reaches the confidence (divided among the changes, so that the whole answer has
+it); ddmin, each test repeated until a crash or a clean stretch; and random order: any change, later
+any pair, that no crash has ruled out, run by run, with rerail's inference. Cost is exposure in mean
+times to failure. `--history` crashes of the unchanged command are on record before the
+investigation begins and cost nothing; the clean runs among them are on record too.
 
 Besides, the planner's time per decision at 30 changes, and what a trial costs beside its command
 (`--costs` measures these two alone).
@@ -31,6 +33,7 @@ from benchmarks.isolation_rivals import ddmin, draw_in_random_order, one_factor_
 from benchmarks.isolation_truths import (
     CHANGES,
     MEAN_STEPS,
+    VERSION_PAIRS,
     Answer,
     Setting,
     World,
@@ -38,6 +41,7 @@ from benchmarks.isolation_truths import (
     draw_truth,
 )
 from rerail.investigation import Investigation
+from rerail.investigation.edits.commits import CommitSearch
 from rerail.survival import classify
 
 CRASH_PROBABILITIES = (0.5, 0.3, 0.1)
@@ -50,7 +54,7 @@ def investigate(world: World, setting: Setting) -> Answer:
     crashed, clean = world.history(setting.history)
     weights = diagnosis_weights(world.truth, world.rng) if setting.with_diagnosis else None
     # The planner cannot know the changes' order, and the simulation must not favour one.
-    changes = world.rng.sample(CHANGES, len(CHANGES))
+    changes = world.rng.sample(CHANGES[: setting.changes], setting.changes)
     investigation = Investigation(
         changes,
         weights,
@@ -58,6 +62,7 @@ def investigate(world: World, setting: Setting) -> Answer:
         classify(crashed, clean),
         run_length=world.run_steps,
         overhead=0.02 * MEAN_STEPS,
+        exclusive=VERSION_PAIRS if setting.has_versions else (),
     )
     while world.used_steps < BUDGET_MEANS * MEAN_STEPS:
         if setting.strategy == "random":
@@ -76,8 +81,25 @@ def investigate(world: World, setting: Setting) -> Answer:
     return frozenset() if verdict.status == "none-of-these" else None
 
 
+def search_commits(world: World, setting: Setting) -> Answer:
+    """The changes are commits in order, the oldest first; those before the culprit are clean."""
+    crashed, clean = world.history(setting.history)
+    planner = CommitSearch(CHANGES, setting.confidence, classify(crashed, clean))
+    planner.run_length, planner.overhead = world.run_steps, 0.02 * MEAN_STEPS
+    while world.used_steps < BUDGET_MEANS * MEAN_STEPS:
+        plan = planner.next_trial()
+        if plan is None:
+            break
+        planner.record(world.run(frozenset(plan.changes), plan.exposure_limit))
+    verdict = planner.verdict()
+    if verdict.status == "confirmed":
+        return frozenset(verdict.changes)
+    return frozenset() if verdict.status == "none-of-these" else None
+
+
 STRATEGIES: dict[str, Callable[[World, Setting], Answer]] = {
     "rerail": investigate,
+    "commits": search_commits,
     "one at a time": one_factor_at_a_time,
     "ddmin": ddmin,
     "random": investigate,
@@ -126,7 +148,7 @@ def measure(job: tuple[Setting, int, int]) -> tuple[Setting, Tally]:
         else:
             run_steps = -MEAN_STEPS * math.log1p(-setting.crash_probability)
         race = setting.crash_probability if setting.is_race else 0.0
-        truth = draw_truth(setting.kind, rng)
+        truth = draw_truth(setting.kind, rng, CHANGES[: setting.changes])
         world = World(truth, run_steps, rng, setting.shape, setting.spread, race)
         answer = STRATEGIES[setting.strategy](world, setting)
         is_right = answer in world.truth.answers or not (answer or world.truth.answers)
@@ -148,7 +170,7 @@ def measure(job: tuple[Setting, int, int]) -> tuple[Setting, Tally]:
 def tables(args: argparse.Namespace) -> Iterator[tuple[str, int, list[Setting]]]:
     """Titles, how many truths, and the lines."""
     known, confidence = args.history, args.confidence
-    strategies = args.strategies or list(STRATEGIES)
+    strategies = args.strategies or [name for name in STRATEGIES if name != "commits"]
     asked = ("single", "together", "none")  # the mix that the verdict's calibration is held to
     few = max(1, args.truths // 10)
     for strategy in strategies:
@@ -167,6 +189,29 @@ def tables(args: argparse.Namespace) -> Iterator[tuple[str, int, list[Setting]]]
             yield "rerail, the diagnosis's priors", args.truths, settings
     if "rerail" not in strategies:
         return
+    yield (
+        "rerail, versions: two of each of eight packages",
+        args.truths,
+        [
+            Setting("rerail", kind, 0.3, crashes, confidence, has_versions=True)
+            for kind in ("single", "either version", "together", "none")
+            for crashes in (known, 5)
+        ],
+    )
+    yield (
+        "rerail, few edits",
+        args.truths,
+        [
+            Setting("rerail", kind, 0.3, 5, confidence, changes=edits)
+            for kind in ("single", "together", "none")
+            for edits in (3, 6, 12)
+        ],
+    )
+    yield (
+        "rerail, which commit of 16",
+        args.truths,
+        [Setting("commits", "commit", p, 5, confidence) for p in CRASH_PROBABILITIES],
+    )
     yield (
         "rerail, rate known better and worse",
         max(1, args.truths // 2),
@@ -223,6 +268,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the first 25 truths of a line")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--strategies", nargs="*", choices=list(STRATEGIES))
+    parser.add_argument("--tables", nargs="*", help="only those with one of these in the title")
     parser.add_argument("--costs", action="store_true", help="only planner and trial times")
     args = parser.parse_args()
     print_costs()
@@ -230,6 +276,8 @@ def main() -> None:
         return
     with Pool(args.processes) as pool:
         for title, truths, settings in tables(args):
+            if args.tables and not any(part in title for part in args.tables):
+                continue
             share = max(1, min(25, truths))
             seeds = range(args.seed, args.seed + truths // share)
             jobs = [(s, n, share) for s in settings for n in seeds]
@@ -251,6 +299,7 @@ def _print_table(title: str, tallies: dict[Setting, Tally]) -> None:
         label = setting.kind
         label += ", diagnosed" * setting.with_diagnosis
         label += f", {setting.history} known" * (len(on_record) > 1)
+        label += f", {setting.changes} changes" * (setting.changes != len(CHANGES))
         label += f", spread {setting.spread:g}" * (setting.spread > 0)
         label += f", shape {setting.shape:g}" * (setting.shape != 1.0)
         print(

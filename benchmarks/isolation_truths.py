@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rerail.investigation import TrialResult
@@ -15,6 +15,8 @@ from rerail.investigation import TrialResult
 MEAN_STEPS = 1000.0
 RACE_STEP = 40.0
 CHANGES = tuple(f"change-{i:02}" for i in range(16))
+# Versions: of each pair a trial has one, as of 'numpy<2' and 'numpy<1.26'.
+VERSION_PAIRS = tuple(zip(CHANGES[::2], CHANGES[1::2], strict=True))
 
 
 @dataclass(frozen=True)
@@ -26,13 +28,20 @@ class Truth:
     culprit: str | None
 
 
-def draw_truth(kind: str, rng: random.Random) -> Truth:
-    one, other = rng.sample(CHANGES, 2)
+def draw_truth(kind: str, rng: random.Random, among: Sequence[str] = CHANGES) -> Truth:
+    one, other = rng.sample(among, 2)
+    if kind == "either version":
+        kind, (one, other) = "either", rng.choice(VERSION_PAIRS)
     both = frozenset((one, other))
+    if kind == "together" and both in map(frozenset, VERSION_PAIRS):
+        return draw_truth(kind, rng, among)  # no trial has both
     if kind == "single":
         return Truth(lambda s: 0.0 if one in s else 1.0, (frozenset((one,)),), one)
     if kind == "together":
         return Truth(lambda s: 0.0 if both <= s else 1.0, (both,), one)
+    if kind == "commit":  # the failure came after `one`: this commit and those before it are clean
+        clean = frozenset(among[: among.index(one) + 1])
+        return Truth(lambda s: 0.0 if s & clean else 1.0, (frozenset((one,)),), one)
     if kind == "two sources":  # each change removes one of two failures that look the same
         return Truth(lambda s: 1.0 - 0.5 * len(both & s), (both,), one)
     if kind == "either":
@@ -99,6 +108,8 @@ class Setting:
     shape: float = 1.0
     spread: float = 0.0
     is_race: bool = False
+    has_versions: bool = False  # the changes are values of eight things, two of each
+    changes: int = len(CHANGES)
 
 
 Answer = frozenset[str] | None  # an empty set says none of these; None says nothing

@@ -29,10 +29,6 @@ _GONE = 0.01
 _LENGTHS = (0.3, 1.0, 2.5)  # of a trial, in mean times to failure
 _SHARES = (0.3, 0.5, 0.7)  # of the probability: commits that are weighed for the next trial
 _FEW_CRASHES = 6
-# A failure at one place of the run is not taken for certain there, as changes are: a search makes
-# many passes, and one wrong "good" leads it to another commit. This much of a pass counts before
-# the first.
-_DOUBT = 0.5
 
 
 @dataclass(frozen=True)
@@ -59,7 +55,6 @@ class CommitSearch(Investigation):
     ) -> None:
         self._untestable = frozenset(untestable)
         super().__init__(changes, confidence=confidence, failure_model=failure_model)
-        _doubt(self._posterior)
         count = len(self.changes)
         self._testable = [0] + [
             back for back in range(1, count + 1) if self._names(back)[0] not in self._untestable
@@ -158,10 +153,10 @@ class CommitSearch(Investigation):
             found |= {likeliest, min(self._members(likeliest)[-1] + 1, len(self.changes))}
         return sorted(found & set(self._testable)) or [0]
 
-    def _replay(self, model: FailureModel) -> Posterior:
-        posterior = super()._replay(model)
-        _doubt(posterior)
-        return posterior
+    def _before_trials(self, model: FailureModel) -> Posterior:
+        # A search makes many passes, and one wrong "good" leads it to another commit.
+        history = self._given.lifetimes
+        return Posterior(self._hypotheses, model, history, self._moved, is_doubted=True)
 
     def _crash_chance(self, posterior: Posterior, back: int, counted: float) -> float:
         total, crashes = 0.0, posterior.crashes
@@ -169,7 +164,7 @@ class CommitSearch(Investigation):
             if not weighed.hypothesis.rate(back):
                 continue
             if posterior.model.is_at_a_step:
-                luck = chance_of_misses(crashes, weighed.misses)
+                luck = chance_of_misses(posterior.counted_crashes, weighed.misses)
             else:
                 luck = math.exp(-crashes * math.log1p(counted / weighed.at_risk))
             total += p * (1.0 - luck)
@@ -267,8 +262,3 @@ class CommitSearch(Investigation):
             names = tuple(self._names(back)[0] if back else "the newest" for back in members)
             lines.append(Likely(f"{' or '.join(names)} is the first with it", names, chance))
         return sorted(lines, key=lambda line: -line.probability)[:limit]
-
-
-def _doubt(posterior: Posterior) -> None:
-    for weighed in posterior.living:
-        weighed.misses += _DOUBT

@@ -92,7 +92,7 @@ class Investigation:
         # while it is certain, as what the trials show by themselves.
         is_ageing = self._given.kind in ("wear-out", "early")
         model = self._model() if is_ageing else self._given
-        self._posterior = Posterior(self._hypotheses, model, self._given.lifetimes, self._moved)
+        self._posterior = self._before_trials(model)
         # The choice in force, and how much of it is still to run, on the model's clock: a
         # command that ends by itself needs several runs for one choice.
         self._standing: tuple[Choice, float] | None = None
@@ -408,8 +408,11 @@ class Investigation:
             return model
         return replace(given, kind="constant-rate", step=None, shape=None, scale=None)
 
+    def _before_trials(self, model: FailureModel) -> Posterior:
+        return Posterior(self._hypotheses, model, self._given.lifetimes, self._moved)
+
     def _replay(self, model: FailureModel) -> Posterior:
-        posterior = Posterior(self._hypotheses, model, self._given.lifetimes, self._moved)
+        posterior = self._before_trials(model)
         for trial in self.trials:
             posterior.observe(
                 self._mask(trial.changes),

@@ -111,7 +111,29 @@ def least_exposure(notebook: Notebook) -> float:
     return 1.2 * max(seen) + 0.5 if unit == "seconds" else min(seen) + 1.0
 
 
-def plan_to_repeat(
+def next_plan(
+    planner: Investigation,
+    notebook: Notebook,
+    under_way: Sequence[Plan],
+    *,
+    seek_alternatives: bool,
+) -> Plan | None:
+    """What the planner asks for, for as long as a trial of this command has to run."""
+    repeat = _plan_to_repeat(planner, notebook, under_way)
+    if repeat is not None:
+        return repeat
+    plan = planner.next_trial(running=under_way, seek_alternatives=seek_alternatives)
+    if plan is None:
+        return None
+    least = least_exposure(notebook)
+    if not planner.failure_model.is_at_a_step:
+        # A run costs its start: once it runs, let it run about as long as the start took. Past a
+        # step at which it always fails there is nothing more to learn.
+        least = max(least, planner.overhead)
+    return replace(plan, exposure_limit=max(plan.exposure_limit, least))
+
+
+def _plan_to_repeat(
     planner: Investigation, notebook: Notebook, under_way: Sequence[Plan]
 ) -> Plan | None:
     """Without any change again, until the failure has come here, and twice in all."""

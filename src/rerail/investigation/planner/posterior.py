@@ -34,6 +34,8 @@ class Moved:
 
 
 NOT_MOVED = Moved()
+# This much of a pass counts before the first, where a failure at one place is doubted.
+_DOUBT = 0.5
 
 
 @dataclass
@@ -49,7 +51,9 @@ class Weighed:
 class Posterior:
     """Starts from `history`: runs without any change, before the first trial.
 
-    `moved` says what changes may do to the place of a failure at a fixed step.
+    `moved` says what changes may do to the place of a failure at a fixed step. `is_doubted`: such a
+    failure is never certain there, and its chance is of any order of magnitude. Otherwise one that
+    always came is rather certain, and any chance is alike, which is too sure of rare ones.
     """
 
     def __init__(
@@ -58,13 +62,15 @@ class Posterior:
         model: FailureModel,
         history: Lifetimes,
         moved: Moved = NOT_MOVED,
+        is_doubted: bool = False,
     ) -> None:
         self.model = model
         self.moved = moved
+        self.is_doubted = is_doubted
         self.crashes = history.crashes
         self.crashes_in_trials = 0
         before = math.fsum(self._counted(time, True, False) for time in history.crash_times)
-        missed = 0.0
+        missed = _DOUBT if is_doubted else 0.0
         for time in history.survivals:
             passed = self._is_a_pass(0, time)
             before += self._counted(time, False, passed)
@@ -82,6 +88,7 @@ class Posterior:
         twin = Posterior.__new__(Posterior)
         twin.model = self.model
         twin.moved = self.moved
+        twin.is_doubted = self.is_doubted
         twin.crashes = self.crashes
         twin.crashes_in_trials = self.crashes_in_trials
         twin.living = [
@@ -161,7 +168,7 @@ class Posterior:
             known: dict[float, float] = {}
             for weighed in self.living:
                 if weighed.misses not in known:
-                    known[weighed.misses] = log_likelihood(shape, weighed.misses)
+                    known[weighed.misses] = log_likelihood(self.counted_crashes, weighed.misses)
             logs = [w.log_weight + known[w.misses] for w in self.living]
         else:
             logs = [w.log_weight - shape * math.log(w.at_risk) for w in self.living]
@@ -169,6 +176,12 @@ class Posterior:
         raw = [math.exp(log - top) for log in logs]
         total = math.fsum(raw)
         return [value / total for value in raw]
+
+    @property
+    def counted_crashes(self) -> int:
+        """At a fixed step. The first says that there is a chance, and nothing of its size: that
+        is what a prior alike in every order of magnitude comes to."""
+        return self.crashes - (self.is_doubted and self.crashes > 0)
 
     def mean_time_to_failure(self) -> float:
         """On the model's clock, averaged over the hypotheses; infinite without a crash."""

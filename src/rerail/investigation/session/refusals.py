@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NoReturn
 
 from rerail.catalogue import load_catalogue
 from rerail.changes import Change
+from rerail.errors import UsageError
 from rerail.investigation.planner.observation import Plan
 from rerail.investigation.session.notebook import Notebook
 from rerail.investigation.session.trial import Trial
@@ -46,6 +48,15 @@ class Refusals:
             else:
                 self.leave_out(change.text, reason)
         return applying
+
+    def refuse_all(self) -> NoReturn:
+        """No change is left."""
+        reasons = "\n".join(f"{name}: {why}" for name, why in self.notebook.dropped.items())
+        raise UsageError(
+            "none of the changes applies to this command",
+            f"{reasons or 'Name changes to try with --try.'}\n"
+            "`rerail isolate --list -- CMD` shows what does.",
+        )
 
     def next_suspect(self, limit: float) -> Plan | None:
         """A trial of one change that may be refused."""

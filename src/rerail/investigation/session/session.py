@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from rerail.investigation.planner.planner_setup import (
     build_search,
     least_exposure,
     mean_exposure,
-    plan_to_repeat,
+    next_plan,
     tell,
 )
 from rerail.investigation.reproducer.build import make_reproducer
@@ -233,20 +234,8 @@ class InvestigationSession:
             return suspect
         investigation = self.investigation
         assert investigation is not None
-        repeat = plan_to_repeat(investigation, self.notebook, running)
-        if repeat is not None:
-            return repeat
-        plan = investigation.next_trial(
-            running=running, seek_alternatives=self.options.seeks_alternatives
-        )
-        if plan is None:
-            return None
-        least = least_exposure(self.notebook)
-        if not investigation.failure_model.is_at_a_step:
-            # A run costs its start: once it runs, let it run about as long as the start took. Past
-            # a step at which it always fails there is nothing more to learn.
-            least = max(least, investigation.overhead)
-        return replace(plan, exposure_limit=max(plan.exposure_limit, least))
+        seeks = self.options.seeks_alternatives
+        return next_plan(investigation, self.notebook, running, seek_alternatives=seeks)
 
     def _plan_to_see_it(self) -> Plan | None:
         if self.under_way:
@@ -389,13 +378,7 @@ class InvestigationSession:
         planner = build(self.notebook, self.options.confidence, catalogue, self.options.seed)
         if planner is None:
             self.notebook.save()
-            dropped = self.notebook.dropped.items()
-            reasons = "\n".join(f"{name}: {why}" for name, why in dropped)
-            raise UsageError(
-                "none of the changes applies to this command",
-                f"{reasons or 'Name changes to try with --try.'}\n"
-                "`rerail isolate --list -- CMD` shows what does.",
-            )
+            self._refusals.refuse_all()
         self.investigation = planner
 
     def _check_memory(self, scheduler: Scheduler) -> None:
@@ -410,26 +393,18 @@ class InvestigationSession:
         if self.notebook.failure is None:
             self.watcher.said("no reproducer: the failure was not seen")
             return
-        scheduler = open_scheduler(self.options.scheduler)
         # An investigation that used the budget up leaves as much again: without any, nothing
         # smaller could be tried.
         seconds = self.seconds_left if self.seconds_left > 0.0 else self.options.budget_seconds
-        reduction = Reduction(
-            self.judge,
-            scheduler,
-            self.store,
-            self.environ,
-            self.cwd,
-            seconds,
-            self._stall_seconds(),
-            self.watcher.said,
-        )
-        try:
-            document["reproducer"] = make_reproducer(reduction, folder)
-        except KeyboardInterrupt:
-            document["ended_because"] = "interrupted"
-        finally:
-            scheduler.close()
+        said, stall = self.watcher.said, self._stall_seconds()
+        with closing(open_scheduler(self.options.scheduler)) as scheduler:
+            reduction = Reduction(
+                self.judge, scheduler, self.store, self.environ, self.cwd, seconds, stall, said
+            )
+            try:
+                document["reproducer"] = make_reproducer(reduction, folder)
+            except KeyboardInterrupt:
+                document["ended_because"] = "interrupted"
         self._keep(document)
 
     def _stall_seconds(self) -> float | None:
