@@ -19,6 +19,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from rerail.store import RunFolder
+from rerail.watch import answers
 from rerail.watch.list_screen import ListScreen
 from rerail.watch.run_screen import RunScreen
 
@@ -84,8 +85,9 @@ class WatchApp(App[int]):
     def action_next_run(self) -> None:
         """Of those that were named; without names, of those that live."""
         folders = self._named
-        if len(folders) < 2 and self._list is not None:
-            folders = self._list.live_folders
+        if len(folders) < 2:
+            home = self._named[0].path.parent.parent if self._named else self._home
+            folders = answers.live_folders(home)
         shown = self.screen.folder.id if isinstance(self.screen, RunScreen) else None
         ids = [folder.id for folder in folders]
         if not folders or ids == [shown]:
