@@ -7,7 +7,8 @@ One program trains under `rerail run`, two terminals of 80 × 24 show it. The tw
 time and steps. The cost is the CPU time of a step while they look over that while they do not, in
 the same run: the median over the pairs, with a bootstrap interval. The same is done with nothing
 switched, which says what the method can see. What the two use themselves is their own CPU time
-while they look, of one core.
+while they look, of one core. Whoever goes on draws its whole screen once, so short stretches
+overstate both.
 """
 
 from __future__ import annotations

@@ -228,7 +228,7 @@ OPENED_ELSEWHERE = {
 }
 ROOMS_THAT_READ_RUNS = {
     *("store", "recorder", "evidence", "diagnosis", "scheduling", "investigation"),
-    *("checkpoints", "remedies", "study", "report", "cli"),
+    *("checkpoints", "remedies", "study", "live", "report", "watch", "cli"),
 }
 OPENING = {"open", "read_text", "read_bytes", "fromfile", "memmap", "copyfile", "sqlite3.connect"}
 OPENED_BY_NAME = {"Notebook", "webbrowser", "segment", "archive", "smaller", "socket", "client"}

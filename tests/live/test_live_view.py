@@ -250,6 +250,81 @@ def test_one_screen_is_one_screen(width: int, height: int) -> None:
     assert any("loader-worker, running" in line for line in lines)
 
 
+def test_a_rank_says_whom_it_waits_for() -> None:
+    boxes = [
+        a_box(pid=100, rank=0, collective=None, phase="backward", optimizer_steps=200),
+        a_box(pid=101, rank=1, collective="all_reduce", last_progress_t_seconds=97.0),
+        a_box(pid=102, rank=2, collective="all_reduce", last_progress_t_seconds=99.9),
+    ]
+    processes = [a_process(100 + rank, "rank", rank=rank) for rank in range(3)]
+    view = build(Snapshot(an_info(), 100.0, processes=processes, boxes=boxes))
+    assert [line.doing for line in view.processes] == [
+        "backward",
+        "waiting 3.0 s for rank 0",
+        "all_reduce",
+    ]
+    assert [line.step for line in view.processes] == [200, 200, 200]
+
+
+def test_warnings_as_they_arise() -> None:
+    rows = memory_rows([1 * GIB + i * 16 * MIB for i in range(60)], 2 * GIB)
+    machine = {
+        "shm_used_bytes": 62 * MIB,
+        "shm_total_bytes": 64 * MIB,
+        "gpu0_used_bytes": 39 * GIB,
+        "gpu0_total_bytes": 40 * GIB,
+        "gpu0_utilisation": 0.5,
+        "cwd_disk_free_bytes": 100 * MIB,
+        "cwd_disk_total_bytes": 100 * GIB,
+    }
+    rows[-1].machine.update(machine)
+    view = build(
+        Snapshot(
+            an_info(),
+            100.0,
+            processes=[
+                a_process(100),
+                a_process(101, "loader-worker", ended_t_seconds=9.0, signal="SIGKILL"),
+            ],
+            boxes=[a_box(first_nonfinite_step=50)],
+            vitals=rows,
+            events=[
+                Event(90.0, "stall", {"silent_seconds": 30.0}),
+                Event(91.0, "gate", {"gate": "loss < 2 @ step 5", "is_met": False, "text": "bad"}),
+            ],
+        )
+    )
+    said = {alert.kind: alert.text for alert in view.alerts}
+    assert said["stall"] == "no progress for 40 s"
+    assert said["not-finite"] == "the loss is not finite since step 50"
+    assert said["worker-lost"] == "loader-worker (pid 101) is gone: SIGKILL"
+    assert said["growth"].startswith("memory grows: full in about")
+    assert said["gate"] == "bad"
+    limits = [alert.text for alert in view.alerts if alert.kind == "limit"]
+    assert [text.partition(":")[0] for text in limits[1:]] == ["GPU 0", "shm", "disk"]
+    text = "\n".join(drawn(view, 120, 40))
+    for part in ("GPU 0 39/40 GiB 50%", "shm 62/64 MiB", "disk 100 MiB free", "is gone: SIGKILL"):
+        assert part in text
+
+
+def test_growth_is_told_per_step_where_steps_are_seen() -> None:
+    rows = memory_rows([GIB + i * 10 * MIB for i in range(60)], 2 * GIB)
+    memory = build(Snapshot(an_info(), 100.0, boxes=[a_box()], vitals=rows)).memory
+    assert memory is not None
+    assert memory.growth_bytes_per_step == pytest.approx(5 * MIB, rel=0.05)  # two steps a second
+
+
+def test_a_run_that_ended_has_no_warnings_but_the_next_command() -> None:
+    outcome = Outcome("exit", "exit 1", exit_code=1)
+    ended = an_info(state="ended", outcome=outcome, elapsed_seconds=9.0)
+    view = build(Snapshot(ended, 9.0, boxes=[a_box(first_nonfinite_step=3)]))
+    assert view.alerts == []
+    assert view.next_command == f"rerail explain {ended.id}"
+    proposed = {"causes": [{"id": "x"}], "next": {"command": "rerail isolate -- python t.py"}}
+    view = build(Snapshot(ended, 9.0, diagnosis=proposed))
+    assert view.next_command == "rerail isolate -- python t.py"
+
+
 @unhurried
 @given(st.binary())
 def test_any_output_is_readable(printed: bytes) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 from watched_runs import PATIENCE_SECONDS, WatchedRun
 
 from rerail.store import RunFolder
@@ -30,11 +31,12 @@ class Watcher:
         self.pilot = pilot
 
     def text(self) -> str:
-        width = self.app.size.width
         lines = self.app.screen._compositor.render_strips()
-        rows = ["".join(segment.text for segment in strip) for strip in lines]
-        assert all(len(row) <= width for row in rows)
-        return "\n".join(row.rstrip() for row in rows)
+        return "\n".join("".join(part.text for part in strip).rstrip() for strip in lines)
+
+    def fits(self, width: int, height: int) -> bool:
+        rows = self.text().splitlines()
+        return len(rows) <= height and all(cell_len(row) <= width for row in rows)
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
@@ -84,7 +86,7 @@ def test_it_fits_any_window_and_follows_a_new_size(start_run: Start, size: tuple
     async def steps(watcher: Watcher) -> None:
         await watcher.until_shown("running for")
         await watcher.pilot.resize_terminal(*size)
-        await watcher.until(lambda: len(watcher.text().splitlines()) <= size[1])
+        await watcher.until(lambda: watcher.fits(*size))
         await watcher.until_shown("running for", "s stacks")
         await watcher.pilot.resize_terminal(100, 30)
         await watcher.until_shown("running for", "s stacks")
@@ -201,6 +203,17 @@ def test_tab_goes_through_the_runs_that_were_named(start_run: Start) -> None:
             await watcher.press("tab")
 
     watch(steps, [run.folder for run in runs])
+
+
+def test_tab_goes_to_what_lives_where_one_was_named(start_run: Start) -> None:
+    runs = [start_run("a", label="run-a"), start_run("b", label="run-b")]
+
+    async def steps(watcher: Watcher) -> None:
+        await watcher.until_shown("run-a", "running for")
+        await watcher.press("tab")
+        await watcher.until_shown("run-b", "running for")
+
+    watch(steps, [runs[0].folder])
 
 
 def test_the_filter_keeps_only_lines_with_its_text(start_run: Start) -> None:

@@ -1,8 +1,8 @@
 """Each process of a run: how far it is, what it uses, and what it does just now.
 
-In: a snapshot. Out: `ProcessLine`s: those that died badly first, then the living by role, then
-those that ended well. What a process does is what its black box says: the collective it is in, or
-whom it waits for there, else its phase.
+In: a snapshot. Out: `ProcessLine`s: those that died badly in that order, then the living by role,
+then those that ended well. What a process does is what its black box says: the collective it is in,
+or whom it waits for there, else its phase.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ def process_lines(snapshot: Snapshot) -> list[ProcessLine]:
     boxes = {f"{box.pid}-{box.start_ticks}": box for box in snapshot.boxes}
     living = _living_ranks(snapshot, boxes)
     lines = []
+    ends: dict[int, float] = {}  # by the line's identity; who failed first stands first
     for process in snapshot.processes:
         is_alive = process.ended_t_seconds is None and snapshot.info.state == "running"
         box = boxes.get(process.key)
@@ -60,10 +61,12 @@ def process_lines(snapshot: Snapshot) -> list[ProcessLine]:
                 doing=_doing(process, box, living, load, snapshot) if is_alive else None,
             )
         )
+        ends[id(lines[-1])] = process.ended_t_seconds or 0.0
     order = {id(line): i for i, line in enumerate(lines)}
     lines.sort(
         key=lambda line: (
             not line.died_badly,
+            ends[id(line)] if line.died_badly else 0.0,
             not line.is_alive,
             _INTERESTING.get(line.role, 9),
             line.rank if line.rank is not None else -1,

@@ -37,6 +37,11 @@ _MOST_WRAPPED = 3
 
 
 def render(view: LiveView, width: int = 80, height: int = 24) -> Group:
+    """One screen, to be printed."""
+    return Group(*screen_lines(view, width, height))
+
+
+def screen_lines(view: LiveView, width: int, height: int) -> list[Text]:
     """One screen. What does not fit goes in this order: output, processes, never the rest."""
     top = [*_head(view, width), Text(""), *_measures(view), *_alerts(view)]
     processes = _processes(view.processes, max(3, min(8, height - len(top) - 6)))
@@ -49,7 +54,7 @@ def render(view: LiveView, width: int = 80, height: int = 24) -> Group:
         line.no_wrap = True
         line.overflow = "ellipsis"
         line.truncate(width, overflow="ellipsis")
-    return Group(*lines[:height])
+    return lines[:height]
 
 
 def status_line(view: LiveView) -> str:

@@ -54,7 +54,7 @@ class FollowedLines:
             raise unreadable(self._path, describe(error)) from None
         whole = data[: data.rfind(b"\n") + 1]
         self._at += len(whole)
-        for line in (*lines, *whole.splitlines()):
+        for line in (*lines, *whole.split(b"\n")):
             yield from parsed(line)
 
 

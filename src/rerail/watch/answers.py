@@ -84,5 +84,9 @@ def runs_to_list(home: Path | None) -> list[Run]:
     return sorted(on_record, key=lambda run: run.info.state != "running")
 
 
+def live_folders(home: Path | None) -> list[RunFolder]:
+    return [RunFolder(run.folder) for run in runs_to_list(home) if run.state == "running"]
+
+
 def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else "?" for c in text)

@@ -8,6 +8,7 @@ user leaves, SIGTERM or SIGHUP comes, or something of ours fails.
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,9 +19,11 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from rerail.store import RunFolder
+from rerail.watch import answers
 from rerail.watch.list_screen import ListScreen
 from rerail.watch.run_screen import RunScreen
 
+NICENESS = 5
 ENDED_BY = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -82,8 +85,9 @@ class WatchApp(App[int]):
     def action_next_run(self) -> None:
         """Of those that were named; without names, of those that live."""
         folders = self._named
-        if len(folders) < 2 and self._list is not None:
-            folders = self._list.live_folders
+        if len(folders) < 2:
+            home = self._named[0].path.parent.parent if self._named else self._home
+            folders = answers.live_folders(home)
         shown = self.screen.folder.id if isinstance(self.screen, RunScreen) else None
         ids = [folder.id for folder in folders]
         if not folders or ids == [shown]:
@@ -113,6 +117,7 @@ class WatchApp(App[int]):
 
 def run_app(folders: Sequence[RunFolder], home: Path | None = None) -> int:
     """Until the user leaves. The mouse stays the terminal's own, so that text can be copied."""
+    os.nice(NICENESS)  # on a full machine the training goes first
     app = WatchApp(folders, home)
     status = app.run(mouse=False)
     if (error := getattr(app, "_exception", None)) is not None:

@@ -51,10 +51,6 @@ class ListScreen(Screen[None]):
         self._lines: list[Text] = []
         self._is_composed = False
 
-    @property
-    def live_folders(self) -> list[RunFolder]:
-        return [folder for folder in self._folders if folder.is_live()]
-
     def compose(self) -> ComposeResult:
         yield Static(id="title")
         yield OptionList(id="runs", markup=False)

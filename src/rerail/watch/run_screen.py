@@ -25,6 +25,7 @@ from rerail.live import Follower, LiveView, build
 from rerail.report import live_screen
 from rerail.store import RunFolder
 from rerail.watch import answers, stopping
+from rerail.watch.picture import Picture
 from rerail.watch.screens import HELP, FilterInput, LinesScreen, Question
 from rerail.wording import cut
 
@@ -64,10 +65,11 @@ class RunScreen(Screen[None]):
         self._signals_sent = 0
         self._is_composed = False
         self._note = ""
+        self._foot = ("", 0)  # what stands there, and for which width
         self._note_timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
-        yield Static(id="picture")
+        yield Picture(id="picture")
         yield FilterInput()
         yield Static(id="keys")
 
@@ -125,19 +127,21 @@ class RunScreen(Screen[None]):
         if not self._is_composed:
             return
         keys = self.query_one("#keys", Static)
-        picture = self.query_one("#picture", Static)
+        picture = self.query_one(Picture)
         width, height = self.size.width, self.size.height
         foot = self._note or (KEYS if len(KEYS) <= width else SHORT_KEYS)
-        keys.update(Text(cut(foot, max(1, width)), style="bold" if self._note else "dim"))
+        if (foot, width) != self._foot:
+            self._foot = (foot, width)
+            keys.update(Text(cut(foot, max(1, width)), style="bold" if self._note else "dim"))
         if self.view is None:
-            picture.update(Text("…", style="dim"))
+            picture.show([Text("…", style="dim")])
             return
         view = self.view
         wanted = self.query_one(FilterInput).value
         if wanted:
             view = replace(view, output=answers.matching(view.output, wanted))
         rows = max(1, height - 1 - int(self.query_one(FilterInput).display))
-        picture.update(live_screen.render(view, width, rows))
+        picture.show(live_screen.screen_lines(view, width, rows))
 
     def _say(self, text: str) -> None:
         """At the foot, until the next key or for a while."""

@@ -31,7 +31,7 @@ l      the list of runs
 r      look again at once
 q esc  back, and in the end out
 
-Nothing is written into the run's folder, and the command is not slowed down:
+Nothing is written into the run's folder, and the command is not asked:
 only its record is read. The stacks (s) are asked of its processes themselves.
 """
 
