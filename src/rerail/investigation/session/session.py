@@ -109,7 +109,9 @@ class InvestigationSession:
             [*(change.text for change in self.asked), *self.program.marks],
             is_fresh=options.is_fresh,
         )
-        self.judge = Judge(self.notebook)
+        self.judge = Judge(
+            self.notebook, has_neighbours=options.jobs > 1 or options.scheduler != "local"
+        )
         self.investigation: Investigation | None = None
         self.under_way: list[UnderWay] = []
         self.setup = TrialSetup.of_experiment(
@@ -239,7 +241,7 @@ class InvestigationSession:
         if repeat is not None:
             return repeat
         plan = investigation.next_trial(
-            running=running, seek_alternatives=self.options.seeks_alternatives
+            running=self._beside(None), seek_alternatives=self.options.seeks_alternatives
         )
         if plan is None:
             return None
@@ -309,8 +311,24 @@ class InvestigationSession:
             return False
         if tuple(change.text for change in each.raised) != self.notebook.raised:
             return False  # what is being measured is the raise, of which the planner knows nothing
-        is_long_enough = each.exposure >= least_exposure(self.notebook)
-        return is_long_enough and self.investigation.should_stop(each.exposure, each.plan)
+        beside = self._beside(each)
+        exposure = self._counted(each)
+        if not exposure and (not beside or self.options.seeks_alternatives):
+            return False
+        return self.investigation.should_stop(exposure, each.plan, beside)
+
+    def _counted(self, each: UnderWay) -> float:
+        """What a trial under way has said: nothing before the failure could have come."""
+        return each.exposure if each.exposure >= least_exposure(self.notebook) else 0.0
+
+    def _beside(self, each: UnderWay | None) -> list[Plan]:
+        """The other trials under way of which the planner knows, with how far they came."""
+        raised = self.notebook.raised
+        return [
+            replace(other.plan, done=self._counted(other))
+            for other in self.under_way
+            if other is not each and tuple(change.text for change in other.raised) == raised
+        ]
 
     def _stop(self, each: UnderWay) -> None:
         each.stopped_ns = time.monotonic_ns()
