@@ -12,9 +12,10 @@ ask for the same. `to_json` and `from_json` carry one over an interruption.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rerail.investigation.planner.hypotheses import Hypothesis, build_hypotheses
@@ -36,6 +37,18 @@ from rerail.investigation.planner.verdict import (
 from rerail.survival import FailureModel, Lifetimes, classify, constant_rate
 
 SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Stakes:
+    """What a trial with some changes would mean. A crash rules out that they remove the failure."""
+
+    now: float  # that the failure is gone with these changes
+    if_clean: float  # the same after a clean trial
+    clean_until: float  # how far that is
+    leading_if_crashed: Likely | None  # what would then be likeliest
+
+
 # Where nothing is known of the rate, a first trial without changes may take this long.
 _FIRST_TRIAL = math.inf
 # After a single crash the unchanged command is run once more, up to so many times that crash.
@@ -200,6 +213,28 @@ class Investigation:
     def posterior(self, limit: int = 10) -> list[Likely]:
         """What may be true, the likeliest first."""
         return list(rank(self._posterior, self.changes, limit))
+
+    def including(self, running: Iterable[Plan]) -> Investigation:
+        """What would be believed if trials under way were stopped now."""
+        twin = copy.copy(self)
+        twin._posterior = self._with_running(running)
+        return twin
+
+    def stakes(self, plan: Plan) -> Stakes | None:
+        """What the outcomes of a trial would mean; None where it only tells how often it fails."""
+        now = self._posterior
+        mask = self._mask(plan.changes)
+        if not (plan.changes and now.crashes):
+            return None
+        mean = now.model.exposure_for(now.mean_time_to_failure())
+        far = min(plan.exposure_limit, self.run_length or math.inf)
+        twin = copy.copy(self)
+        twin._posterior = now.after(mask, max(1e-3, min(far, mean)), True)
+        leading = twin.posterior(1)[0] if twin._posterior.living else None
+        if not math.isfinite(far):
+            far = 3.0 * mean
+        clean = now.after(mask, far, False)
+        return Stakes(_safe(now, mask), _safe(clean, mask), far, leading)
 
     @property
     def failure_model(self) -> FailureModel:
@@ -454,3 +489,9 @@ class Investigation:
                 self._is_whole(trial),
             )
         return posterior
+
+
+def _safe(posterior: Posterior, mask: int) -> float:
+    """That the failure does not come with these changes, other than by luck."""
+    pairs = zip(posterior.probabilities(), posterior.living, strict=True)
+    return math.fsum(chance for chance, each in pairs if each.hypothesis.rate(mask) == 0.0)

@@ -28,17 +28,18 @@ from rerail.investigation.planner.planner_setup import (
     plan_to_repeat,
     tell,
 )
-from rerail.investigation.reproducer.build import make_reproducer
 from rerail.investigation.reproducer.files import refuse_if_taken
-from rerail.investigation.reproducer.reduction import Reduction
 from rerail.investigation.session.answer import answer_of, keep_with_run
 from rerail.investigation.session.exposure import elapsed_seconds, measure
 from rerail.investigation.session.failure import Failure
 from rerail.investigation.session.from_checkpoint import UNTIL_SEEN
 from rerail.investigation.session.judging import Judge
+from rerail.investigation.session.live_view import asked_by
+from rerail.investigation.session.never_failed import clean_so_far
 from rerail.investigation.session.notebook import Notebook
 from rerail.investigation.session.raise_hazard import Raising
 from rerail.investigation.session.refusals import Refusals
+from rerail.investigation.session.reproducing import reproduce
 from rerail.investigation.session.start import Start
 from rerail.investigation.session.trial import Trial
 from rerail.investigation.session.trial_setup import TrialSetup
@@ -55,6 +56,7 @@ from rerail.store import RunFolder, Store
 POLL_SECONDS = 0.1
 # A failure that comes once in ten runs shows in 30 with 96 %.
 MOST_CLEAN_REFERENCES = 30
+CLEAN_BEFORE_ASKING = 3
 MOST_LOST = 3
 _LEAST_STALL_SECONDS = 60.0
 
@@ -135,7 +137,7 @@ class InvestigationSession:
         self._jobs = options.jobs
         self._started = time.monotonic()
         self._spent_before = self.notebook.seconds
-        self._trials_before = len(self.notebook.trials)
+        self._trials_before = self._clean_before = len(self.notebook.trials)
         self._why_ended = ""
 
     def run(self) -> dict[str, Any]:
@@ -146,8 +148,9 @@ class InvestigationSession:
             document = known
         else:
             document = self._inquire()
-        if self.options.reproducer is not None and self._why_ended != "interrupted":
-            self._reproduce(document, self.options.reproducer)
+        folder = self.options.reproducer if self._why_ended != "interrupted" else None
+        if folder is not None and reproduce(self, document, folder):
+            self._keep(document)
         return document
 
     def _inquire(self) -> dict[str, Any]:
@@ -223,7 +226,7 @@ class InvestigationSession:
         if self.notebook.failure is None:
             return self._plan_to_see_it()
         running = [each.plan for each in self.under_way]
-        start = self._start_under_test()
+        start = self.start_under_test()
         if start is not None:
             why = f"whether it fails from {start.checkpoint} too"
             return None if running else Plan((), start.limit(self.notebook.unit), why)
@@ -241,7 +244,7 @@ class InvestigationSession:
         if repeat is not None:
             return repeat
         plan = investigation.next_trial(
-            running=self._beside(None), seek_alternatives=self.options.seeks_alternatives
+            running=self.beside(None), seek_alternatives=self.options.seeks_alternatives
         )
         if plan is None:
             return None
@@ -256,10 +259,18 @@ class InvestigationSession:
         if self.under_way:
             return None  # the first run tells how much memory one takes
         clean = sum(not trial.changes for trial in self.notebook.trials)
-        if clean >= MOST_CLEAN_REFERENCES:
+        if clean >= MOST_CLEAN_REFERENCES or not self._may_go_on(clean):
             self._why_ended = f"it ran {clean} times without failing"
             return None
         return Plan((), float("inf"), "to see the failure without any change")
+
+    def _may_go_on(self, clean: int) -> bool:
+        """After so many clean runs it is for the user to say whether more are worth the time."""
+        if clean != self._clean_before + CLEAN_BEFORE_ASKING:
+            return True
+        self.watcher.said(clean_so_far(self.notebook.trials))
+        question = f"Go on, up to {MOST_CLEAN_REFERENCES} runs?"
+        return self.options.goes_on_unasked or self.watcher.may_go_on(question)
 
     def _start(self, plan: Plan, scheduler: Scheduler) -> None:
         number = len(self.notebook.trials) + len(self.under_way) + 1
@@ -278,14 +289,16 @@ class InvestigationSession:
         self.notebook.environments.update(self.setup.environments.told)
         task = ready.task(
             f"isolate {self.notebook.key} trial {number} {os.urandom(3).hex()}",
-            self._stall_seconds(),
+            self.stall_seconds(),
             {"investigation": self.notebook.key, "raised": [change.text for change in raised]},
         )
         texts = tuple(change.text for change in both)
-        self.watcher.started(number, replace(plan, changes=texts))
+        whole = replace(plan, changes=texts)
+        question, meaning = asked_by(whole, plan, self)
+        self.watcher.started(number, whole, question, meaning)
         running, now = scheduler.start(task), time.monotonic()
         each = UnderWay(number, plan, changes, ready.variables, running, now, raised=raised)
-        each.ready = ready
+        each.ready, each.question, each.meaning = ready, question, meaning
         self.under_way.append(each)
 
     def _look_at(self, each: UnderWay) -> None:
@@ -297,21 +310,23 @@ class InvestigationSession:
             self._stop(each)
             return
         folder = each.running.folder()
-        if folder is None or self.investigation is None:
+        if folder is None:
             return
         run = RunFolder(folder)
         distance = self.judge.how_far(run, elapsed_seconds(run, each.started))
-        each.exposure = distance.of(self.notebook.unit, died=False)
+        each.has_come(distance.of(self.notebook.unit, died=False))
+        if self.investigation is None:
+            return  # until the failure was seen, runs go to their end
         if each.exposure >= each.plan.exposure_limit or self._has_said_enough(each):
             self._stop(each)
 
     def _has_said_enough(self, each: UnderWay) -> bool:
         assert self.investigation is not None
-        if self._start_under_test() is not None:
+        if self.start_under_test() is not None:
             return False
         if tuple(change.text for change in each.raised) != self.notebook.raised:
             return False  # what is being measured is the raise, of which the planner knows nothing
-        beside = self._beside(each)
+        beside = self.beside(each)
         exposure = self._counted(each)
         if not exposure and (not beside or self.options.seeks_alternatives):
             return False
@@ -321,7 +336,7 @@ class InvestigationSession:
         """What a trial under way has said: nothing before the failure could have come."""
         return each.exposure if each.exposure >= least_exposure(self.notebook) else 0.0
 
-    def _beside(self, each: UnderWay | None) -> list[Plan]:
+    def beside(self, each: UnderWay | None) -> list[Plan]:
         """The other trials under way of which the planner knows, with how far they came."""
         raised = self.notebook.raised
         return [
@@ -359,7 +374,7 @@ class InvestigationSession:
 
     def _take_note(self, trial: Trial) -> None:
         """Tell the planner, and leave out changes that the program does not take."""
-        if self.setup.checkpoints is not None and self._start_under_test() is not None:
+        if self.setup.checkpoints is not None and self.start_under_test() is not None:
             start = self.setup.checkpoints.take_note(trial, *self._failed_run(), self.notebook.unit)
             self._keep_start(start)
             return
@@ -416,7 +431,7 @@ class InvestigationSession:
         self.notebook.save()
         self._set_planner_up()
 
-    def _start_under_test(self) -> Start | None:
+    def start_under_test(self) -> Start | None:
         start = Start.from_json(self.notebook.start) if self.notebook.start else None
         is_open = (
             self.setup.checkpoints is not None and start is not None and start.state == "testing"
@@ -452,33 +467,7 @@ class InvestigationSession:
             self._jobs = min(self._jobs, error.fits)
             self.watcher.said(f"{error.message}: going on with {self._jobs} at a time")
 
-    def _reproduce(self, document: dict[str, Any], folder: Path) -> None:
-        if self.notebook.failure is None:
-            self.watcher.said("no reproducer: the failure was not seen")
-            return
-        scheduler = open_scheduler(self.options.scheduler)
-        # An investigation that used the budget up leaves as much again: without any, nothing
-        # smaller could be tried.
-        seconds = self.seconds_left if self.seconds_left > 0.0 else self.options.budget_seconds
-        reduction = Reduction(
-            self.judge,
-            scheduler,
-            self.store,
-            self.environ,
-            self.cwd,
-            seconds,
-            self._stall_seconds(),
-            self.watcher.said,
-        )
-        try:
-            document["reproducer"] = make_reproducer(reduction, folder)
-        except KeyboardInterrupt:
-            document["ended_because"] = "interrupted"
-        finally:
-            scheduler.close()
-        self._keep(document)
-
-    def _stall_seconds(self) -> float | None:
+    def stall_seconds(self) -> float | None:
         """A trial that is silent for ten times as long as any before took in all is stuck."""
         if self.options.stall_seconds is not None:
             return self.options.stall_seconds
