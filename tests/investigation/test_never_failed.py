@@ -18,3 +18,4 @@ def test_runs_of_different_lengths_are_added_up_and_a_lost_one_does_not_count():
         Trial((), "lost", Distance(0, 0, 99.0), counts=False),
     ]
     assert "2 runs of 60 seconds in all" in clean_so_far(trials)
+    assert clean_so_far(trials[2:]) == "no run of it left a usable record."

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rerail.investigation.session.exposure import Distance, Unit, idle_seconds, measure
     from rerail.investigation.session.failure import Diagnostician, Failure, failure_of
     from rerail.investigation.session.from_checkpoint import UNTIL_SEEN
-    from rerail.investigation.session.live_view import Lines, LiveView, bar, how_far
+    from rerail.investigation.session.live_view import LINE_SECONDS, Lines, LiveView, bar, how_far
     from rerail.investigation.session.never_failed import clean_so_far
     from rerail.investigation.session.session import investigate
     from rerail.investigation.session.start import Start, about_the_start
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rerail.investigation.session.watching import IsolateOptions
 
 __all__ = [
+    "LINE_SECONDS",
     "UNTIL_SEEN",
     "Diagnostician",
     "Distance",
@@ -82,6 +83,7 @@ __all__ = [
 __getattr__ = door(
     __name__,
     {
+        "LINE_SECONDS": "session.live_view",
         "UNTIL_SEEN": "session.from_checkpoint",
         "Start": "session.start",
         "about_the_start": "session.start",

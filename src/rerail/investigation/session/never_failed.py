@@ -19,6 +19,8 @@ _LEVEL = 0.95
 def clean_so_far(trials: Sequence[Trial]) -> str:
     """ "It did not fail in 3 runs of 400 steps: …"."""
     clean = [trial for trial in trials if trial.says_something and trial.outcome != "crashed"]
+    if not clean:
+        return "no run of it left a usable record."
     unit = max((trial.distance for trial in clean), key=lambda each: each.steps).unit()
     lengths = [trial.exposure(unit) for trial in clean]
     alike = min(lengths) > 0.95 * max(lengths)

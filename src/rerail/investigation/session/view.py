@@ -10,7 +10,7 @@ from typing import Any
 
 from rerail.investigation.edits.words import headline_about_program, lines_about_program
 from rerail.investigation.session.start import about_the_start
-from rerail.wording import seconds_in_words
+from rerail.wording import chance_in_words, seconds_in_words
 
 
 def summary_lines(document: dict[str, Any]) -> list[str]:
@@ -39,7 +39,7 @@ def summary_lines(document: dict[str, Any]) -> list[str]:
         if document["ended_because"]:
             lines.append(f"It ended because: {document['ended_because']}.")
         for likely in document["posterior"][:5]:
-            lines.append(f"  {likely['probability']:6.1%}  {likely['text']}")
+            lines.append(f"  {chance_in_words(likely['probability']):>6}  {likely['text']}")
         lines.append("The same command goes on from here.")
     made = document.get("reproducer")
     if made:
@@ -75,7 +75,7 @@ def _about_the_raise(document: dict[str, Any]) -> list[str]:
 
 def _headline(document: dict[str, Any]) -> str:
     status = document["status"]
-    sure = f"confidence {document['confidence']:.1%}"
+    sure = f"confidence {chance_in_words(document['confidence'])}"
     about_program = headline_about_program(document, sure)
     if about_program:
         return about_program
