@@ -10,14 +10,15 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from rerail.errors import UnreadableInput
 from rerail.platform.terminal_text import last_drawn
-from rerail.records import BlackBox, Event, ProcessRecord, RunInfo, VitalsRow
+from rerail.records import BlackBox, Event, Outcome, ProcessRecord, RunInfo, VitalsRow
 from rerail.report.live_memory import Memory, memory_of
 from rerail.report.live_progress import Loss, Progress, loss_of, progress_of
+from rerail.report.stopped_trial import headline_if_stopped, without_rerails_signal
 from rerail.store import RunFolder
 from rerail.store.liveness import scope
 from rerail.wording import duration_in_words
@@ -98,16 +99,21 @@ def take_snapshot(folder: RunFolder) -> Snapshot:
             events.append(Event(0.0, "missing", {"what": what, "why": error.message}))
             return otherwise
 
+    processes, diagnosis = folder.processes(), _diagnosis(folder)
+    clean = headline_if_stopped(folder.path, info) if info.state == "ended" else None
+    if clean is not None:
+        info = replace(info, outcome=Outcome("ok", clean, process="main"))
+        processes, diagnosis = without_rerails_signal(processes), {}
     return Snapshot(
         info=info,
         now_seconds=_now_seconds(info),
-        processes=folder.processes(),
+        processes=processes,
         boxes=part("black boxes", folder.boxes, []),
         vitals=part("vitals", lambda: list(folder.vitals(VITALS_BYTES)), []),
         recent=part("recent vitals", folder.recent_vitals, []),
         printed=part("output", lambda: _last_printed(folder), []),
         events=events,
-        diagnosis=_diagnosis(folder),
+        diagnosis=diagnosis,
         surroundings=part("surroundings", folder.surroundings, {}),
     )
 
