@@ -179,9 +179,9 @@ def _show(diagnosis: Diagnosis, why_not: str | None, home: Path | None) -> None:
     document = diagnosis.to_json()
     clean = _headline_if_stopped(diagnosis, home)
     if clean is not None:
-        from rerail.report.stopped_trial import diagnosis_of_stopped
+        from rerail.report import stopped_trial
 
-        document = diagnosis_of_stopped(document, clean)
+        document = stopped_trial.diagnosis_of_stopped(document, clean)
     terminal.show(document, sys.stdout)
 
 
@@ -190,11 +190,11 @@ def _headline_if_stopped(diagnosis: Diagnosis, home: Path | None) -> str | None:
     if diagnosis.run is None or diagnosis.outcome.signal not in ("SIGTERM", "SIGKILL"):
         return None
     from rerail.cli._options import store_to_read
-    from rerail.report.stopped_trial import headline_if_stopped
+    from rerail.report import stopped_trial
     from rerail.store import RunFolder
 
     try:
         folder = RunFolder(store_to_read(home).runs / diagnosis.run)
-        return headline_if_stopped(folder.path, folder.info())
+        return stopped_trial.headline_if_stopped(folder.path, folder.info())
     except RerailError:
         return None  # a run of another store

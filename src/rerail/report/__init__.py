@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         markdown,
         run_list,
         stacks_now,
+        stopped_trial,
         terminal,
     )
     from rerail.report.build import build_report
@@ -39,6 +40,7 @@ __all__ = [
     "run_list",
     "stacks_now",
     "stall_stack_lines",
+    "stopped_trial",
     "terminal",
     "write_file",
 ]
@@ -58,6 +60,7 @@ __getattr__ = door(
         "run_list": "run_list",
         "stacks_now": "stacks_now",
         "stall_stack_lines": "stall_stacks",
+        "stopped_trial": "stopped_trial",
         "terminal": "terminal",
         "write_file": "writing",
     },
