@@ -218,3 +218,6 @@ def test_a_trial_that_rerail_stopped_is_clean_wherever_it_is_shown(
         assert "SIGTERM" not in said and "scheduler" not in said
         main([command, crashed.id])
         assert "Clean for" not in capsys.readouterr().out
+    rows = {row["id"]: row for row in document(capsys, "--all")["runs"]}
+    assert rows[stopped.id]["headline"] == "clean, stopped after 22 steps"
+    assert rows[stopped.id]["outcome"]["signal"] == "SIGTERM"  # the fact stays what it was

@@ -85,7 +85,8 @@ def _says(headline: str, summary: str) -> bool:
 
 def _nothing_found(outcome: dict[str, Any]) -> str:
     if outcome.get("kind") == "ok":
-        return "No fault was found: it finished."
+        has_finished = "stopped by rerail" not in str(outcome.get("summary"))
+        return "No fault was found: it finished." if has_finished else "No fault was found."
     return "No cause in the catalogue fits what was observed."
 
 
