@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     args = parser.parse_args()
     print(f"{'truth':10} {'p':>4} {'jobs':>5} {'right':>7} {'time':>6} {'+-':>5} {'used':>6} runs")
-    confirmed = wrong = 0
+    confirmed, wrong = dict.fromkeys(args.jobs, 0), dict.fromkeys(args.jobs, 0)
     with Pool(args.processes) as pool:
         for kind in ("single", "together", "none"):
             for p in (0.5, 0.1):
@@ -137,9 +137,11 @@ def main() -> None:
                     alone = mean if jobs == 1 else alone
                     if jobs > 1 and not math.isnan(alone):
                         print(f"    {alone / mean:.1f} times sooner", flush=True)
-                    confirmed += sum(each.is_confirmed for each in results)
-                    wrong += sum(each.is_confirmed and not each.is_right for each in results)
-    print(f"wrong among confirmed: {wrong / max(1, confirmed):.2%} of {confirmed}")
+                    sure = [each for each in results if each.is_confirmed]
+                    confirmed[jobs] += len(sure)
+                    wrong[jobs] += sum(not each.is_right for each in sure)
+    for jobs in args.jobs:
+        print(f"wrong among confirmed, jobs {jobs}: {wrong[jobs]} of {confirmed[jobs]}")
 
 
 def _print_line(setting: Setting, results: list[Result]) -> float:
