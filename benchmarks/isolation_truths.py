@@ -70,8 +70,17 @@ class World:
     race: float = 0.0  # the chance of a failure at one place of a run and nowhere else
     used_steps: float = 0.0
     runs: int = 0
+    elapsed_steps: float = 0.0  # on the clock, with starts; less than was used where trials overlap
 
     def run(self, applied: frozenset[str], limit: float) -> TrialResult:
+        crash, end = self.draw(applied, limit)
+        self.used_steps += min(crash, end)
+        if crash <= end:
+            return TrialResult.of(applied, max(crash, 1), "crashed")
+        return TrialResult.of(applied, end, "survived")
+
+    def draw(self, applied: frozenset[str], limit: float) -> tuple[float, int]:
+        """Where a run crashes, and where it ends if it does not."""
         rate = self.truth.rate(applied) * math.exp(self.rng.gauss(0.0, self.spread))
         end = math.ceil(min(limit, self.run_steps))
         crash = math.inf
@@ -81,10 +90,7 @@ class World:
             scale = MEAN_STEPS / math.gamma(1.0 + 1.0 / self.shape)
             crash = math.ceil(self.rng.weibullvariate(scale / rate ** (1 / self.shape), self.shape))
         self.runs += 1
-        self.used_steps += min(crash, end)
-        if crash <= end:
-            return TrialResult.of(applied, max(crash, 1), "crashed")
-        return TrialResult.of(applied, end, "survived")
+        return crash, end
 
     def history(self, crashes: int) -> tuple[list[float], list[float]]:
         """What was on record before: runs until so many had crashed; free of charge."""
@@ -110,6 +116,8 @@ class Setting:
     is_race: bool = False
     has_versions: bool = False  # the changes are values of eight things, two of each
     changes: int = len(CHANGES)
+    jobs: int = 1
+    start_means: float = 0.02  # what starting a run takes
 
 
 Answer = frozenset[str] | None  # an empty set says none of these; None says nothing

@@ -63,6 +63,22 @@ def duration_in_words(seconds: float) -> str:
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
 
 
+def chance_in_words(chance: float) -> str:
+    """A probability as a person says it: neither nothing nor certainty unless it is exactly that.
+
+    "62 %", "3.4 %", "99.3 %", "below 0.01 %", "above 99.99 %".
+    """
+    if chance <= 0.0 or chance >= 1.0:
+        return "100 %" if chance >= 1.0 else "0 %"
+    if chance < 0.0001:
+        return "below 0.01 %"
+    if chance > 0.9999:
+        return "above 99.99 %"
+    distance = min(chance, 1.0 - chance)
+    digits = 0 if distance >= 0.0995 else 1 if distance >= 0.001 else 2
+    return f"{100.0 * chance:.{digits}f} %"
+
+
 def role_in_words(role: str | None) -> str:
     return _ROLE_WORDS.get(role or "", "a child process")
 

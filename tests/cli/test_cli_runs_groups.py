@@ -205,3 +205,19 @@ def test_a_live_run_that_stands_still_says_where(
     (row,) = printed(capsys, "--live")
     assert row.startswith("! hang")
     assert re.search(r"STUCK [\w ]+ in hang\.py:7 save\(\)", row)  # the clock goes on
+
+
+def test_a_trial_that_rerail_stopped_is_clean_wherever_it_is_shown(
+    store: Store, capsys: pytest.CaptureFixture[str]
+) -> None:
+    crashed, stopped = an_investigation(store)[-2:]
+    for command in ("show", "explain"):
+        main([command, stopped.id])
+        said = " ".join(capsys.readouterr().out.split())
+        assert "Clean for 22 steps with --n 0, then stopped by" in said
+        assert "SIGTERM" not in said and "scheduler" not in said
+        main([command, crashed.id])
+        assert "Clean for" not in capsys.readouterr().out
+    rows = {row["id"]: row for row in document(capsys, "--all")["runs"]}
+    assert rows[stopped.id]["headline"] == "clean, stopped after 22 steps"
+    assert rows[stopped.id]["outcome"]["signal"] == "SIGTERM"  # the fact stays what it was

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import random
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rerail.remedies.verification.cost import compare
+from rerail.remedies.verification.cost import Cost, compare
 from rerail.remedies.verification.proof import luck_of, needed_for
 from rerail.remedies.verification.trace import Trace
 from rerail.survival import classify, fixed_step, probability_of_luck
@@ -91,14 +92,39 @@ def trace(losses: list[float], seconds: float = 0.1, rss: int = 100 << 20) -> Tr
 
 
 def test_costs_of_equal_steps() -> None:
-    losses = [1.0 / step for step in range(1, 21)]
+    losses = [1.0 / step for step in range(1, 31)]
     cost = compare([trace(losses)], [trace([*losses, 9.0], seconds=0.2, rss=150 << 20)])
     assert cost.throughput is not None and cost.memory is not None and cost.loss is not None
     assert cost.throughput.change == pytest.approx(-0.5)
     assert cost.memory.before_bytes == 100 << 20 and cost.memory.after_bytes == 150 << 20
-    assert cost.loss.differs_from_step is None and cost.loss.last_step == 20
+    assert cost.loss.differs_from_step is None and cost.loss.last_step == 30
     text = " ".join(cost.lines())
-    assert "-50%" in text and "equal to the last bit over steps 1 to 20" in text
+    assert "-50%" in text and "equal to the last bit over steps 1 to 30" in text
+
+
+def paced(seconds: list[float]) -> Trace:
+    made = Trace("run")
+    for step in range(1, len(seconds) + 1):
+        made.done_t_seconds[step] = sum(seconds[:step])
+    return made
+
+
+def test_a_throughput_is_told_only_where_no_change_is_ruled_out() -> None:
+    rng = random.Random(1)
+
+    def steps(count: int, mean: float) -> Trace:
+        return paced([mean * rng.uniform(0.8, 1.2) for _ in range(count)])
+
+    few = compare([steps(12, 0.1)], [steps(300, 0.2)])
+    assert few.throughput is None and "too few steps to tell" in few.lines()[0]
+    same = compare([steps(300, 0.1)], [steps(300, 0.101)]).throughput
+    assert same is not None and same.lowest_change < 0.0 < same.highest_change
+    assert "no change that can be told: between -" in Cost(same).lines()[0]
+    slower = compare([steps(300, 0.1)], [steps(300, 0.13)]).throughput
+    assert slower is not None and slower.highest_change < 0.0
+    assert slower.lowest_change < slower.change < slower.highest_change
+    noisy = compare([steps(25, 0.1)], [steps(25, 0.11)]).throughput
+    assert noisy is not None and not noisy.can_be_told
 
 
 def test_memory_is_compared_only_where_it_was_counted_alike() -> None:

@@ -89,6 +89,13 @@ def has_screen() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
+def asker() -> Callable[[str], bool] | None:
+    """Asks the user yes or no; None where nobody is there to answer."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return None
+    return lambda question: click.confirm(question, default=False, err=True)
+
+
 def answer(
     document: dict[str, Any], lines: Iterable[str], *, as_json: bool, good_status: str
 ) -> int:

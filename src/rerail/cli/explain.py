@@ -83,7 +83,7 @@ def command(
     if as_json:
         print_json(_document(diagnosis, why_not))
     else:
-        _show(diagnosis, why_not)
+        _show(diagnosis, why_not, home)
     return 1 if diagnosis.causes else 0
 
 
@@ -133,7 +133,7 @@ def _each(
             print_json_line({**document, **({"error": error} if error else {})})
         else:
             click.echo(f"{chr(10) if at else ''}== {name}")
-            _show(diagnosis, None if error else why_not)
+            _show(diagnosis, None if error else why_not, home)
     return status
 
 
@@ -166,7 +166,7 @@ def _document(diagnosis: Diagnosis, why_not: str | None) -> dict[str, Any]:
     return document
 
 
-def _show(diagnosis: Diagnosis, why_not: str | None) -> None:
+def _show(diagnosis: Diagnosis, why_not: str | None, home: Path | None) -> None:
     from rerail.report import terminal
 
     if why_not is not None:
@@ -176,4 +176,25 @@ def _show(diagnosis: Diagnosis, why_not: str | None) -> None:
         if diagnosis.second_opinion is not None:
             click.echo(terminal.second_opinion(diagnosis.second_opinion.to_json()))
         return
-    terminal.show(diagnosis.to_json(), sys.stdout)
+    document = diagnosis.to_json()
+    clean = _headline_if_stopped(diagnosis, home)
+    if clean is not None:
+        from rerail.report import stopped_trial
+
+        document = stopped_trial.diagnosis_of_stopped(document, clean)
+    terminal.show(document, sys.stdout)
+
+
+def _headline_if_stopped(diagnosis: Diagnosis, home: Path | None) -> str | None:
+    """Of a trial that rerail stopped itself: it is clean, whatever signal ended it."""
+    if diagnosis.run is None or diagnosis.outcome.signal not in ("SIGTERM", "SIGKILL"):
+        return None
+    from rerail.cli._options import store_to_read
+    from rerail.report import stopped_trial
+    from rerail.store import RunFolder
+
+    try:
+        folder = RunFolder(store_to_read(home).runs / diagnosis.run)
+        return stopped_trial.headline_if_stopped(folder.path, folder.info())
+    except RerailError:
+        return None  # a run of another store

@@ -13,6 +13,7 @@ import click
 
 from rerail.cli._experiments import (
     answer,
+    asker,
     budget_option,
     checkpoint_options,
     confidence_option,
@@ -111,6 +112,9 @@ if TYPE_CHECKING:
     help="Find the commit that brought the failure, also one that comes at random.",
 )
 @fresh_option
+@click.option(
+    "--yes", "yes", is_flag=True, help="Do not ask whether to go on if CMD fails in no run."
+)
 @click.option("--list", "lists", is_flag=True, help="Only show which changes apply to CMD.")
 @json_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
@@ -134,6 +138,7 @@ def command(
     edits: str | None,
     bisect: str | None,
     fresh: bool,
+    yes: bool,
     lists: bool,
     as_json: bool,
     command: tuple[str, ...],
@@ -175,6 +180,7 @@ def command(
         keeps_environments=keeps_environments,
         edits=edits,
         bisect=bisect,
+        goes_on_unasked=yes,
     )
     document = _investigate(command, tries, home, options)
     from rerail.investigation import summary_lines
@@ -189,15 +195,15 @@ def _investigate(
     command: tuple[str, ...], tries: tuple[str, ...], home: Path | None, options: Any
 ) -> dict[str, Any]:
     from rerail.cli._printing import console
-    from rerail.investigation import Lines, Table, investigate
+    from rerail.investigation import Lines, LiveView, investigate
 
     end_gently_when_terminated()
     store = store_to_write(home)
     if has_screen():
-        table = Table(console(to_stderr=True))
-        with table.live:
-            return investigate(command, tries, store, options, table)
-    lines = Lines(lambda text: click.echo(f"rerail: {text}", err=True))
+        view = LiveView(console(to_stderr=True), asker())
+        with view.live:
+            return investigate(command, tries, store, options, view)
+    lines = Lines(lambda text: click.echo(f"rerail: {text}", err=True), asker())
     return investigate(command, tries, store, options, lines)
 
 

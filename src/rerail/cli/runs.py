@@ -138,7 +138,8 @@ def _document(on_record: Runs, entries: Sequence[Entry], count: int | None) -> d
     shown = [run for run in on_record if run.id in listed]
     shown = shown[:count] if count else shown
     document: dict[str, Any] = {"schema": 1, "home": str(on_record.home)}
-    document["runs"] = [{**run.to_json(), "group": _group(run)} for run in shown]
+    clean = _clean_trials(entries)
+    document["runs"] = [_row(run, clean) for run in shown]
     document["unreadable"] = [{"id": name, "why": why} for name, why in on_record.unreadable]
     document["groups"] = [
         {
@@ -153,6 +154,20 @@ def _document(on_record: Runs, entries: Sequence[Entry], count: int | None) -> d
         if entry.kind != "run"
     ]
     return document
+
+
+def _clean_trials(entries: Sequence[Entry]) -> dict[str, str]:
+    """By id, what came of trials that were clean."""
+    trials = [e for entry in entries if entry.kind in ("isolate", "verify") for e in entry.members]
+    return {trial.id: trial.words for trial in trials if trial.state == "ok"}
+
+
+def _row(run: Run, clean: dict[str, str]) -> dict[str, Any]:
+    row = {**run.to_json(), "group": _group(run)}
+    outcome = run.info.outcome
+    if outcome is not None and outcome.signal and run.id in clean:
+        row["headline"] = clean[run.id]  # the signal on record is the one that rerail sent
+    return row
 
 
 def group_key(entry: Entry) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +17,9 @@ from rerail import api
 from rerail.cli._options import home_option, json_option
 from rerail.cli._printing import console, print_json, print_json_line
 from rerail.store import RunFolder
+
+if TYPE_CHECKING:
+    from rerail.live import Follower, LiveView
 
 REFRESH_SECONDS = 0.5
 LINE_SECONDS = 5.0  # between lines where there is no screen
@@ -42,13 +46,20 @@ def command(run: str, follow: bool, home: Path | None, as_json: bool) -> None:
         _print_once(folder)
 
 
+def _view(follower: Follower) -> LiveView:
+    from rerail.live import build
+    from rerail.report.stopped_trial import calm
+
+    return build(calm(follower.folder.path, follower.look()))
+
+
 def _print_once(folder: RunFolder) -> None:
-    from rerail.live import Follower, build
+    from rerail.live import Follower
     from rerail.report.live_screen import render
 
     screen = console()
     height = screen.height - 1 if screen.is_terminal else 24
-    screen.print(render(build(Follower(folder).look()), screen.width, max(16, height)))
+    screen.print(render(_view(Follower(folder)), screen.width, max(16, height)))
     _print_stacks(folder)
 
 
@@ -67,13 +78,13 @@ def _print_stacks(folder: RunFolder) -> None:
 def _follow_on_screen(folder: RunFolder) -> None:
     from rich.live import Live
 
-    from rerail.live import Follower, build
+    from rerail.live import Follower
     from rerail.report.live_screen import render
 
     screen, follower = console(), Follower(folder)
     with Live(console=screen, auto_refresh=False, screen=True) as live:
         while True:
-            view = build(follower.look())
+            view = _view(follower)
             live.update(render(view, screen.width, screen.height), refresh=True)
             if view.state != "running":
                 break
@@ -82,13 +93,13 @@ def _follow_on_screen(folder: RunFolder) -> None:
 
 
 def _follow_in_lines(folder: RunFolder) -> None:
-    from rerail.live import Follower, build
+    from rerail.live import Follower
     from rerail.report.live_screen import status_line
 
     follower = Follower(folder)
     printed_at = float("-inf")
     while True:
-        view = build(follower.look())
+        view = _view(follower)
         if view.state != "running":
             return
         if time.monotonic() - printed_at >= LINE_SECONDS:
@@ -98,12 +109,12 @@ def _follow_in_lines(folder: RunFolder) -> None:
 
 
 def _print_json(folder: RunFolder, follow: bool) -> None:
-    from rerail.live import Follower, build
+    from rerail.live import Follower
     from rerail.store import encode
 
     follower = Follower(folder)
     while True:
-        view = build(follower.look())
+        view = _view(follower)
         document = {"schema": 1, **encode(view)}
         if not follow:
             print_json(document)

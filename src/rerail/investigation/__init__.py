@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from rerail.investigation.session.exposure import Distance, Unit, idle_seconds, measure
     from rerail.investigation.session.failure import Diagnostician, Failure, failure_of
     from rerail.investigation.session.from_checkpoint import UNTIL_SEEN
+    from rerail.investigation.session.live_view import LINE_SECONDS, Lines, LiveView, bar, how_far
+    from rerail.investigation.session.never_failed import clean_so_far
     from rerail.investigation.session.session import investigate
     from rerail.investigation.session.start import Start, about_the_start
     from rerail.investigation.session.trial import (
@@ -32,10 +34,11 @@ if TYPE_CHECKING:
         died_before,
     )
     from rerail.investigation.session.trial_setup import ReadyTrial, TrialSetup
-    from rerail.investigation.session.view import Lines, Table, summary_lines
+    from rerail.investigation.session.view import summary_lines
     from rerail.investigation.session.watching import IsolateOptions
 
 __all__ = [
+    "LINE_SECONDS",
     "UNTIL_SEEN",
     "Diagnostician",
     "Distance",
@@ -46,12 +49,12 @@ __all__ = [
     "IsolateOptions",
     "Likely",
     "Lines",
+    "LiveView",
     "Plan",
     "ProgramVersions",
     "ReadyTrial",
     "RuledOut",
     "Start",
-    "Table",
     "Trial",
     "TrialOutcome",
     "TrialResult",
@@ -60,10 +63,13 @@ __all__ = [
     "Verdict",
     "Verification",
     "about_the_start",
+    "bar",
     "changes_in_words",
+    "clean_so_far",
     "died_before",
     "earlier_runs",
     "failure_of",
+    "how_far",
     "idle_seconds",
     "investigate",
     "investigation_answer",
@@ -77,6 +83,7 @@ __all__ = [
 __getattr__ = door(
     __name__,
     {
+        "LINE_SECONDS": "session.live_view",
         "UNTIL_SEEN": "session.from_checkpoint",
         "Start": "session.start",
         "about_the_start": "session.start",
@@ -88,12 +95,15 @@ __getattr__ = door(
         "Investigation": "planner.inquiry",
         "IsolateOptions": "session.watching",
         "Likely": "planner.verdict",
-        "Lines": "session.view",
+        "Lines": "session.live_view",
+        "LiveView": "session.live_view",
+        "bar": "session.live_view",
+        "clean_so_far": "session.never_failed",
+        "how_far": "session.live_view",
         "Plan": "planner.observation",
         "ProgramVersions": "edits.versions",
         "ReadyTrial": "session.trial_setup",
         "RuledOut": "planner.verdict",
-        "Table": "session.view",
         "Trial": "session.trial",
         "TrialOutcome": "session.trial",
         "TrialResult": "planner.observation",

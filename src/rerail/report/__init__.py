@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         run_list,
         run_table,
         stacks_now,
+        stopped_trial,
         terminal,
     )
     from rerail.report.build import build_report
@@ -47,6 +48,7 @@ __all__ = [
     "stacks_now",
     "stall_stack_lines",
     "step_summary",
+    "stopped_trial",
     "terminal",
     "write_file",
 ]
@@ -71,6 +73,7 @@ __getattr__ = door(
         "stacks_now": "stacks_now",
         "stall_stack_lines": "stall_stacks",
         "step_summary": "job_summary",
+        "stopped_trial": "stopped_trial",
         "terminal": "terminal",
         "write_file": "writing",
     },

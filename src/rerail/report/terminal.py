@@ -91,7 +91,8 @@ def _nothing_found(outcome: dict[str, Any], facts: dict[str, Any]) -> str:
 
         return STOPPED_BY_GATE
     if outcome.get("kind") == "ok":
-        return "No fault was found: it finished."
+        has_finished = "stopped by rerail" not in str(outcome.get("summary"))
+        return "No fault was found: it finished." if has_finished else "No fault was found."
     return "No cause in the catalogue fits what was observed."
 
 

@@ -22,7 +22,7 @@ from textual.timer import Timer
 from textual.widgets import Static
 
 from rerail.live import Follower, LiveView, build
-from rerail.report import live_screen
+from rerail.report import live_screen, stopped_trial
 from rerail.store import RunFolder
 from rerail.watch import answers, stopping
 from rerail.watch.picture import Picture
@@ -105,7 +105,7 @@ class RunScreen(Screen[None]):
             self._looking.release()
 
     def _take_look(self) -> LiveView:
-        snapshot = self._follower.look()
+        snapshot = stopped_trial.calm(self.folder.path, self._follower.look())
         if snapshot.info.state != "running" and not snapshot.diagnosis:
             self._looks_after_end += 1
             is_ok = snapshot.info.outcome is not None and snapshot.info.outcome.kind == "ok"

@@ -12,12 +12,14 @@ ask for the same. `to_json` and `from_json` carry one over an interruption.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rerail.investigation.planner.hypotheses import Hypothesis, build_hypotheses
+from rerail.investigation.planner.joint import UnderWay, choose_beside
 from rerail.investigation.planner.narrowing import narrow
 from rerail.investigation.planner.observation import Plan, TrialResult
 from rerail.investigation.planner.planner import Choice, choose_trial
@@ -35,6 +37,18 @@ from rerail.investigation.planner.verdict import (
 from rerail.survival import FailureModel, Lifetimes, classify, constant_rate
 
 SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Stakes:
+    """What a trial with some changes would mean. A crash rules out that they remove the failure."""
+
+    now: float  # that the failure is gone with these changes
+    if_clean: float  # the same after a clean trial
+    clean_until: float  # how far that is
+    leading_if_crashed: Likely | None  # what would then be likeliest
+
+
 # Where nothing is known of the rate, a first trial without changes may take this long.
 _FIRST_TRIAL = math.inf
 # After a single crash the unchanged command is run once more, up to so many times that crash.
@@ -109,20 +123,19 @@ class Investigation:
         """What to run next; None when the verdict is final or the budget is used up.
 
         `budget` is the exposure that may still be spent. `running` are plans of trials that
-        run at the same time: each is taken to end as it most probably will. With
-        `seek_alternatives`, a confirmed change is followed by the search for others that
-        would do as well.
+        run at the same time: what they came through so far counts, and what they may still show
+        is weighed with the choice. With `seek_alternatives`, a confirmed change is followed by
+        the search for others that would do as well.
         """
         if budget is not None and budget <= 0.0:
             return None
-        posterior = self._posterior
         busy = list(running)
-        for plan in busy:
-            posterior = self._imagine(posterior, plan)
+        posterior = self._with_running(busy)
+        repeats = any(not plan.changes for plan in busy)
         status, mask, _ = decide(posterior, len(self.changes), self.confidence)
         if not posterior.crashes:
             plan = self._plan(0, _FIRST_TRIAL, "to see the failure without any change", budget)
-        elif self._needs_repeat(posterior):
+        elif self._needs_repeat(posterior) and not repeats:
             plan = self._plan(
                 0,
                 _REPEAT_MEANS * posterior.mean_time_to_failure(),
@@ -130,6 +143,8 @@ class Investigation:
                 budget,
             )
         elif status == "confirmed" and seek_alternatives:
+            for plan in busy:
+                posterior = self._imagine(posterior, plan)
             alternative = self._alternative(posterior, mask)
             if alternative is None:
                 return None
@@ -139,25 +154,32 @@ class Investigation:
         elif (sure := leading_set(posterior, len(self.changes), self.confidence)) is not None:
             plan = self._on_its_own(posterior, sure, budget)
         else:
-            choice = self._choice(posterior, remember=not busy)
+            choice = self._beside(posterior, busy) if busy else self._choice(posterior)
             applied = choice.applied
             if posterior.clean[applied] and not posterior.has_gone_far_enough(applied):
                 plan = self._far_beyond(applied, budget)  # again: then as far as it has to go
             else:
                 why = self._why(posterior, choice)
                 plan = self._plan(applied, choice.counted, why, budget)
+        if plan in busy and posterior.model.is_at_a_step:
+            return None  # one is on its way beyond the step, and a second would tell no more
         self._last_plan = plan
         return plan
 
-    def should_stop(self, running_exposure: float, plan: Plan | None = None) -> bool:
-        """Has the running trial said enough by having survived so far?"""
+    def should_stop(
+        self, running_exposure: float, plan: Plan | None = None, beside: Iterable[Plan] = ()
+    ) -> bool:
+        """Has the running trial said enough by having survived so far?
+
+        Together with the trials `beside` it, each for what it has `done`.
+        """
         plan = plan or self._last_plan
         if plan is None or running_exposure >= plan.exposure_limit:
             return True
         if not self._posterior.crashes:
             return False
         return self._decides(
-            self._posterior.after(self._mask(plan.changes), running_exposure, False)
+            self._with_running(beside).after(self._mask(plan.changes), running_exposure, False)
         )
 
     def record(self, result: TrialResult) -> None:
@@ -191,6 +213,28 @@ class Investigation:
     def posterior(self, limit: int = 10) -> list[Likely]:
         """What may be true, the likeliest first."""
         return list(rank(self._posterior, self.changes, limit))
+
+    def including(self, running: Iterable[Plan]) -> Investigation:
+        """What would be believed if trials under way were stopped now."""
+        twin = copy.copy(self)
+        twin._posterior = self._with_running(running)
+        return twin
+
+    def stakes(self, plan: Plan) -> Stakes | None:
+        """What the outcomes of a trial would mean; None where it only tells how often it fails."""
+        now = self._posterior
+        mask = self._mask(plan.changes)
+        if not (plan.changes and now.crashes):
+            return None
+        mean = now.model.exposure_for(now.mean_time_to_failure())
+        far = min(plan.exposure_limit, self.run_length or math.inf)
+        twin = copy.copy(self)
+        twin._posterior = now.after(mask, max(1e-3, min(far, mean)), True)
+        leading = twin.posterior(1)[0] if twin._posterior.living else None
+        if not math.isfinite(far):
+            far = 3.0 * mean
+        clean = now.after(mask, far, False)
+        return Stakes(_safe(now, mask), _safe(clean, mask), far, leading)
 
     @property
     def failure_model(self) -> FailureModel:
@@ -261,21 +305,48 @@ class Investigation:
         seen = self._lifetimes()
         return math.fsum(seen.survivals) < _REPEAT_MEANS * max(seen.crash_times, default=0.0)
 
-    def _choice(self, posterior: Posterior, remember: bool) -> Choice:
-        if remember and self._standing is not None:
+    def _with_running(self, running: Iterable[Plan]) -> Posterior:
+        """The posterior with what trials under way came through so far."""
+        posterior = self._posterior
+        for plan in running:
+            if plan.done > 0.0:
+                posterior = posterior.after(self._mask(plan.changes), plan.done, False)
+        return posterior
+
+    def _choice(self, posterior: Posterior) -> Choice:
+        if self._standing is not None:
             choice, left = self._standing
             return replace(choice, counted=left)
-        # Where passes of a step count, each costs one start and one way to the step.
-        is_at_a_step = posterior.model.is_at_a_step
-        overhead = 0.0 if is_at_a_step else posterior.model.operational_time(self.overhead)
-        length = posterior.model.operational_time(self.run_length or 0.0) or math.inf
+        overhead, length = self._costs(posterior)
         asked = posterior, len(self.changes), self.confidence, overhead, self._exclusive
         choice = narrow(*asked) or choose_trial(*asked, length)
-        if not is_at_a_step:
+        if not posterior.model.is_at_a_step:
             choice = replace(choice, counted=self._until_decided(posterior, choice))
-        if remember:
-            self._standing = choice, choice.counted
+        self._standing = choice, choice.counted
         return choice
+
+    def _beside(self, posterior: Posterior, busy: Sequence[Plan]) -> Choice:
+        """A trial that runs at the same time as others."""
+        overhead, length = self._costs(posterior)
+        clock = posterior.model.operational_time
+        longest = posterior.model.exposure_for(3.0 * posterior.mean_time_to_failure())
+        under_way = []
+        for plan in busy:
+            ends = min(plan.exposure_limit, max(longest, 2.0 * plan.done))
+            left = min(clock(ends), length) - clock(plan.done)
+            under_way.append(UnderWay(self._mask(plan.changes), left))
+        asked = posterior, len(self.changes), self.confidence, overhead, self._exclusive
+        alone = narrow(*asked)
+        if alone is not None and alone.applied.bit_count() == 1:
+            return alone  # what is left is its clean stretch, which copies share
+        return choose_beside(*asked, length, under_way)
+
+    def _costs(self, posterior: Posterior) -> tuple[float, float]:
+        """What a start costs, and where a run ends by itself, on the model's clock."""
+        model = posterior.model
+        # Where passes of a step count, each costs one start and one way to the step.
+        overhead = 0.0 if model.is_at_a_step else model.operational_time(self.overhead)
+        return overhead, model.operational_time(self.run_length or 0.0) or math.inf
 
     def _decides(self, posterior: Posterior) -> bool:
         return decide(posterior, len(self.changes), self.confidence)[0] != "inconclusive"
@@ -421,3 +492,9 @@ class Investigation:
                 self._is_whole(trial),
             )
         return posterior
+
+
+def _safe(posterior: Posterior, mask: int) -> float:
+    """That the failure does not come with these changes, other than by luck."""
+    pairs = zip(posterior.probabilities(), posterior.living, strict=True)
+    return math.fsum(chance for chance, each in pairs if each.hypothesis.rate(mask) == 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Ending = Literal[
@@ -59,3 +59,5 @@ class Plan:
     changes: tuple[str, ...]
     exposure_limit: float
     reason: str
+    # Of a trial under way: the exposure that it has come through so far.
+    done: float = field(default=0.0, compare=False)

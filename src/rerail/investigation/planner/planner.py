@@ -35,14 +35,14 @@ _MOST_MORE = 12  # crashes that are thought of before a clean stretch
 _NEGLIGIBLE = 1e-6
 _NEGLIGIBLE_PAIR = 1e-3
 
-_ALONE, _EITHER, _TOGETHER, _WEAKER, _NONE, _GONE = range(6)
+ALONE, EITHER, TOGETHER, WEAKER, NONE, GONE = range(6)
 _CODES = {
-    "alone": _ALONE,
-    "either": _EITHER,
-    "together": _TOGETHER,
-    "weaker": _WEAKER,
-    "none": _NONE,
-    "gone": _GONE,
+    "alone": ALONE,
+    "either": EITHER,
+    "together": TOGETHER,
+    "weaker": WEAKER,
+    "none": NONE,
+    "gone": GONE,
 }
 
 
@@ -67,7 +67,7 @@ def choose_trial(
     itself, both on the model's clock. Of the changes in one mask of `exclusive` a trial can
     have one.
     """
-    outlook = _Outlook(posterior, count, confidence, exclusive, overhead, run_length)
+    outlook = Outlook(posterior, count, confidence, exclusive, overhead, run_length)
     first = [outlook.weigh(applied, outlook.mean) for applied in outlook.candidates()]
     first.sort(key=lambda choice: -choice.merit)
     best = first[0]
@@ -82,7 +82,7 @@ def choose_trial(
     return best
 
 
-class _Outlook:
+class Outlook:
     """The posterior laid out for weighing many trials."""
 
     def __init__(
@@ -120,15 +120,15 @@ class _Outlook:
         for chance, weighed in zip(chances, posterior.living, strict=True):
             hypothesis = weighed.hypothesis
             code = _CODES[hypothesis.kind]
-            is_pair = code in (_EITHER, _TOGETHER)
-            if code < _NONE and chance < (least_pair if is_pair else _NEGLIGIBLE):
+            is_pair = code in (EITHER, TOGETHER)
+            if code < NONE and chance < (least_pair if is_pair else _NEGLIGIBLE):
                 continue
             members = hypothesis.members
             self.chances.append(chance)
             self.weighed.append(weighed)
             rows.append((code, members))
-            told = involved if code == _TOGETHER else self.removes
-            if code in (_ALONE, _EITHER, _TOGETHER):
+            told = involved if code == TOGETHER else self.removes
+            if code in (ALONE, EITHER, TOGETHER):
                 for i in members:
                     told[i] += chance
         kept = math.fsum(self.chances)
@@ -136,7 +136,7 @@ class _Outlook:
         # Changes of which each suffices are proven through the likeliest of them.
         self.rows = [
             (code, tuple(sorted(members, key=lambda i: -self.removes[i])))
-            if code == _EITHER
+            if code == EITHER
             else (code, members)
             for code, members in rows
         ]
@@ -147,7 +147,7 @@ class _Outlook:
                 self.pairs.setdefault((min(pair), max(pair)), len(self.pairs))
                 for pair in itertools.combinations(members, 2)
             ]
-            if code == _EITHER
+            if code == EITHER
             else []
             for code, members in self.rows
         ]
@@ -170,7 +170,7 @@ class _Outlook:
         for leaders in (1, 2, 3):
             sets.append(everything & ~sum(1 << i for i in plausible[:leaders]))
             sets.extend(1 << i for i in plausible[leaders : leaders + 1])
-        together = [i for i, row in enumerate(self.rows) if row[0] == _TOGETHER]
+        together = [i for i, row in enumerate(self.rows) if row[0] == TOGETHER]
         together.sort(key=lambda i: -self.chances[i])
         for i in together[:2]:
             mask = self.weighed[i].hypothesis.mask
@@ -185,7 +185,7 @@ class _Outlook:
         together = [
             (chance, sum(1 << i for i in members))
             for (code, members), chance in zip(self.rows, self.chances, strict=True)
-            if code == _TOGETHER
+            if code == TOGETHER
         ]
         return max([(self.removes[best], 1 << best), *together])[1]
 
@@ -216,7 +216,7 @@ class _Outlook:
             seen = (weighed.at_risk if self.step is None else weighed.misses), rate
             known = survivals.get(seen)
             if known is None:
-                known = survivals[seen] = self._survival(*seen, length)
+                known = survivals[seen] = self.survival(*seen, length)
             survived.append(chance * known[0])
             crashed.append(chance - chance * known[0])
             cost += chance * known[1]
@@ -226,7 +226,7 @@ class _Outlook:
         cost = max(self._with_starts(cost), cost + _SWITCH * self.mean)
         return Choice(applied, length, (self.road - left) / cost)
 
-    def _survival(self, seen: float, rate: float, length: float) -> tuple[float, float]:
+    def survival(self, seen: float, rate: float, length: float) -> tuple[float, float]:
         """The chance that a trial at risk survives, and the exposure that it spends."""
         if self.step is not None:
             return self._passes(seen, rate, length / self.step)
@@ -258,25 +258,25 @@ class _Outlook:
         for at, (weight, (code, members)) in enumerate(zip(weights, self.rows, strict=True)):
             if weight == 0.0:
                 continue
-            if code == _ALONE:
+            if code == ALONE:
                 alone[members[0]] += weight
                 removes[members[0]] += weight
-            elif code == _EITHER:
+            elif code == EITHER:
                 either.append((weight, at))
                 for i in members:
                     removes[i] += weight
                 for pair in self.pairs_of_row[at]:
                     both[pair] += weight
-            elif code == _TOGETHER:
+            elif code == TOGETHER:
                 first, last = members
                 partly[first] += weight
                 partly[last] += weight
                 pairs[weight] = pairs.get(weight, 0) + 1
-            elif code == _GONE:
+            elif code == GONE:
                 gone += weight
             else:
                 persists += weight
-                if code == _WEAKER:
+                if code == WEAKER:
                     weaker[members[0]] += weight
         road = 0.0
         for i in range(self.count):

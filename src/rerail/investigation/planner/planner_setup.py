@@ -116,13 +116,15 @@ def next_plan(
     notebook: Notebook,
     under_way: Sequence[Plan],
     *,
+    beside: Sequence[Plan],
     seek_alternatives: bool,
 ) -> Plan | None:
-    """What the planner asks for, for as long as a trial of this command has to run."""
+    """What the planner asks for, for as long as a trial of this command has to run. `beside`: of
+    those under way the ones that the planner counts, with how far they came."""
     repeat = _plan_to_repeat(planner, notebook, under_way)
     if repeat is not None:
         return repeat
-    plan = planner.next_trial(running=under_way, seek_alternatives=seek_alternatives)
+    plan = planner.next_trial(running=beside, seek_alternatives=seek_alternatives)
     if plan is None:
         return None
     least = least_exposure(notebook)

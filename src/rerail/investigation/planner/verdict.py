@@ -13,6 +13,7 @@ from typing import Literal
 
 from rerail.investigation.planner.hypotheses import TOGETHER_AT_LEAST
 from rerail.investigation.planner.posterior import Posterior
+from rerail.wording import chance_in_words
 
 Status = Literal["confirmed", "none-of-these", "not-reproduced", "inconclusive"]
 
@@ -192,10 +193,11 @@ def rank(posterior: Posterior, changes: Sequence[str], limit: int = 10) -> tuple
 def _reason(posterior: Posterior, status: Status, names: tuple[str, ...], sure: float) -> str:
     crashes = posterior.crashes_in_trials
     seen = f"{crashes} crash{'es' * (crashes != 1)}"
+    chance = chance_in_words(sure)
     if status == "confirmed":
-        return f"with {' and '.join(names)} the failure is gone; {seen} without ({sure:.1%})"
+        return f"with {' and '.join(names)} the failure is gone; {seen} without ({chance})"
     if status == "none-of-these":
-        return f"it fails whatever is changed: {seen} ({sure:.1%})"
+        return f"it fails whatever is changed: {seen} ({chance})"
     if status == "not-reproduced":
         return "the failure did not come back, so nothing about it can be shown"
     return f"not decided: {seen} so far"

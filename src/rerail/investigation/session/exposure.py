@@ -19,6 +19,8 @@ from rerail.store import RunFolder, box_of_output, has_counted, liveness
 _PRINTED_BYTES = 16 * 1024  # of printed progress: the last hundred rows and the first
 
 Unit = Literal["steps", "batches", "seconds"]
+# Two runs of one program on an idle machine differ by about a tenth in the processors they use.
+_SAME_PACE = 0.9
 
 
 @dataclass(frozen=True)
@@ -127,6 +129,20 @@ def idle_seconds(rows: Sequence[VitalsRow]) -> float:
             break
         idle = stretch
     return idle
+
+
+def share_of_its_pace(rows: Sequence[VitalsRow], busy_share: float) -> float:
+    """How fast a run went, by the processor time that it got: 1.0 as fast as the run that used
+    `busy_share` processors on average, less if others took some of them away.
+
+    A change that needs less processor time looks slow too. That is the careful side: its clean
+    stretch counts for less than it was.
+    """
+    if not rows or busy_share <= 0.0:
+        return 1.0
+    got = rows[-1].tree.cpu_seconds / max(rows[-1].t_seconds, 0.1)
+    share = got / busy_share
+    return share if share < _SAME_PACE else 1.0
 
 
 def _pace(boxes: Sequence[BlackBox]) -> tuple[float | None, float | None]:

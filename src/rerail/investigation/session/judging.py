@@ -12,7 +12,12 @@ from dataclasses import replace
 
 from rerail.changes import Change, read_profile
 from rerail.investigation.session.earlier import earlier_runs, lifetimes
-from rerail.investigation.session.exposure import Distance, idle_seconds, measure
+from rerail.investigation.session.exposure import (
+    Distance,
+    idle_seconds,
+    measure,
+    share_of_its_pace,
+)
 from rerail.investigation.session.failure import Diagnostician, Ending, Failure
 from rerail.investigation.session.notebook import Notebook
 from rerail.investigation.session.trial import Trial, TrialOutcome, Verification, died_before
@@ -26,10 +31,19 @@ _IDLE_SECONDS = 2.0
 
 
 class Judge:
-    """Writes what it learns of the failure itself into the notebook."""
+    """Writes what it learns of the failure itself into the notebook.
 
-    def __init__(self, notebook: Notebook, diagnostician: Diagnostician | None = None) -> None:
+    `has_neighbours`: trials run beside each other, and may slow each other down.
+    """
+
+    def __init__(
+        self,
+        notebook: Notebook,
+        diagnostician: Diagnostician | None = None,
+        has_neighbours: bool = False,
+    ) -> None:
         self.notebook = notebook
+        self.has_neighbours = has_neighbours
         self.diagnostician = diagnostician or Diagnostician()
 
     def learn_from_earlier_runs(self, store: Store, cwd: str) -> int:
@@ -65,8 +79,12 @@ class Judge:
         folder = RunFolder(path)
         outcome, failure, summary = self._outcome(each, folder)
         elapsed = folder.info().elapsed_seconds or seconds
-        has_ended_itself = outcome in ("crashed", "finished")
-        distance = measure(folder, elapsed) if has_ended_itself else self.how_far(folder, elapsed)
+        if outcome in ("crashed", "finished"):
+            distance = measure(folder, elapsed)
+        else:
+            distance = self._without_idle_end(folder, elapsed)
+        if outcome != "crashed":
+            distance = self._at_its_pace(folder, distance)
         return Trial(
             changes=each.plan.changes,
             reason=each.plan.reason,
@@ -116,6 +134,20 @@ class Judge:
         return "crashed" if is_it else "other", failure, failure.summary
 
     def how_far(self, folder: RunFolder, elapsed: float) -> Distance:
+        """Of a trial that is clean so far."""
+        return self._at_its_pace(folder, self._without_idle_end(folder, elapsed))
+
+    def _at_its_pace(self, folder: RunFolder, distance: Distance) -> Distance:
+        """Seconds as the failing run would have counted them: a run that is slowed down by others
+        is not clean for longer. Steps and batches are the program's own, and need none of this."""
+        profile = self.notebook.profile
+        is_by_the_clock = self.notebook.unit == "seconds" and profile.busy_share >= _BUSY_SHARE
+        if not (self.has_neighbours and is_by_the_clock):
+            return distance
+        share = share_of_its_pace(folder.recent_vitals(), profile.busy_share)
+        return replace(distance, seconds=max(0.001, share * distance.seconds))
+
+    def _without_idle_end(self, folder: RunFolder, elapsed: float) -> Distance:
         """Without the time that it stood still at the end, if the failing run did not.
 
         Steps tell by themselves that nothing goes on. By the clock alone, a change that makes the

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,17 +28,18 @@ from rerail.investigation.planner.planner_setup import (
     next_plan,
     tell,
 )
-from rerail.investigation.reproducer.build import make_reproducer
 from rerail.investigation.reproducer.files import refuse_if_taken
-from rerail.investigation.reproducer.reduction import Reduction
 from rerail.investigation.session.answer import answer_of, keep_with_run
 from rerail.investigation.session.beginning import Beginning
 from rerail.investigation.session.exposure import elapsed_seconds
 from rerail.investigation.session.from_checkpoint import UNTIL_SEEN
 from rerail.investigation.session.judging import Judge
+from rerail.investigation.session.live_view import asked_by
+from rerail.investigation.session.never_failed import clean_so_far
 from rerail.investigation.session.notebook import Notebook
 from rerail.investigation.session.raise_hazard import Raising
 from rerail.investigation.session.refusals import Refusals
+from rerail.investigation.session.reproducing import reproduce
 from rerail.investigation.session.trial import Trial
 from rerail.investigation.session.trial_setup import TrialSetup
 from rerail.investigation.session.watching import (
@@ -55,6 +55,7 @@ from rerail.store import RunFolder, Store
 POLL_SECONDS = 0.1
 # A failure that comes once in ten runs shows in 30 with 96 %.
 MOST_CLEAN_REFERENCES = 30
+CLEAN_BEFORE_ASKING = 3
 MOST_LOST = 3
 _LEAST_STALL_SECONDS = 60.0
 
@@ -109,7 +110,9 @@ class InvestigationSession:
             [*(change.text for change in self.asked), *self.program.marks],
             is_fresh=options.is_fresh,
         )
-        self.judge = Judge(self.notebook)
+        self.judge = Judge(
+            self.notebook, has_neighbours=options.jobs > 1 or options.scheduler != "local"
+        )
         self.investigation: Investigation | None = None
         self.under_way: list[UnderWay] = []
         self.setup = TrialSetup.of_experiment(
@@ -127,14 +130,14 @@ class InvestigationSession:
         asked = {c.package: c.value for c in self.asked if c.kind == "package"}
         self.setup.environments.peers = asked
         self._refusals = Refusals(self.notebook, watcher.said, self.setup)
-        self._beginning = Beginning(self.notebook, store, self.setup.checkpoints)
+        self.beginning = Beginning(self.notebook, store, self.setup.checkpoints)
         self._raising = Raising(
             self.notebook, options.raises_hazard, options.budget_seconds, watcher.said
         )
         self._jobs = options.jobs
         self._started = time.monotonic()
         self._spent_before = self.notebook.seconds
-        self._trials_before = len(self.notebook.trials)
+        self._trials_before = self._clean_before = len(self.notebook.trials)
         self._why_ended = ""
 
     def run(self) -> dict[str, Any]:
@@ -145,8 +148,9 @@ class InvestigationSession:
             document = known
         else:
             document = self._inquire()
-        if self.options.reproducer is not None and self._why_ended != "interrupted":
-            self._reproduce(document, self.options.reproducer)
+        folder = self.options.reproducer if self._why_ended != "interrupted" else None
+        if folder is not None and reproduce(self, document, folder):
+            self._keep(document)
         return document
 
     def _inquire(self) -> dict[str, Any]:
@@ -222,8 +226,8 @@ class InvestigationSession:
         if self.notebook.failure is None:
             return self._plan_to_see_it()
         running = [each.plan for each in self.under_way]
-        if self._beginning.under_test is not None:
-            return None if running else self._beginning.plan()
+        if self.beginning.under_test is not None:
+            return None if running else self.beginning.plan()
         raised = self._raising.next_plan(running)
         if raised is not None:
             return raised
@@ -234,17 +238,30 @@ class InvestigationSession:
             return suspect
         investigation = self.investigation
         assert investigation is not None
-        seeks = self.options.seeks_alternatives
-        return next_plan(investigation, self.notebook, running, seek_alternatives=seeks)
+        return next_plan(
+            investigation,
+            self.notebook,
+            running,
+            beside=self.beside(None),
+            seek_alternatives=self.options.seeks_alternatives,
+        )
 
     def _plan_to_see_it(self) -> Plan | None:
         if self.under_way:
             return None  # the first run tells how much memory one takes
         clean = sum(not trial.changes for trial in self.notebook.trials)
-        if clean >= MOST_CLEAN_REFERENCES:
+        if clean >= MOST_CLEAN_REFERENCES or not self._may_go_on(clean):
             self._why_ended = f"it ran {clean} times without failing"
             return None
         return Plan((), float("inf"), "to see the failure without any change")
+
+    def _may_go_on(self, clean: int) -> bool:
+        """After so many clean runs it is for the user to say whether more are worth the time."""
+        if clean != self._clean_before + CLEAN_BEFORE_ASKING:
+            return True
+        self.watcher.said(clean_so_far(self.notebook.trials))
+        question = f"Go on, up to {MOST_CLEAN_REFERENCES} runs?"
+        return self.options.goes_on_unasked or self.watcher.may_go_on(question)
 
     def _start(self, plan: Plan, scheduler: Scheduler) -> None:
         number = len(self.notebook.trials) + len(self.under_way) + 1
@@ -257,19 +274,21 @@ class InvestigationSession:
             self._refusals.leave_out(changes[-1].text, str(error))
             self._set_planner_up()
             return
-        if self._beginning.was_given_up():
+        if self.beginning.was_given_up():
             self._go_on()
         self.notebook.environments.update(self.setup.environments.told)
         task = ready.task(
             f"isolate {self.notebook.key} trial {number} {os.urandom(3).hex()}",
-            self._stall_seconds(),
+            self.stall_seconds(),
             {"investigation": self.notebook.key, "raised": [change.text for change in raised]},
         )
         texts = tuple(change.text for change in both)
-        self.watcher.started(number, replace(plan, changes=texts))
+        whole = replace(plan, changes=texts)
+        question, meaning = asked_by(whole, plan, self)
+        self.watcher.started(number, whole, question, meaning)
         running, now = scheduler.start(task), time.monotonic()
         each = UnderWay(number, plan, changes, ready.variables, running, now, raised=raised)
-        each.ready = ready
+        each.ready, each.question, each.meaning = ready, question, meaning
         self.under_way.append(each)
 
     def _look_at(self, each: UnderWay) -> None:
@@ -281,22 +300,40 @@ class InvestigationSession:
             self._stop(each)
             return
         folder = each.running.folder()
-        if folder is None or self.investigation is None:
+        if folder is None:
             return
         run = RunFolder(folder)
         distance = self.judge.how_far(run, elapsed_seconds(run, each.started))
-        each.exposure = distance.of(self.notebook.unit, died=False)
+        each.has_come(distance.of(self.notebook.unit, died=False))
+        if self.investigation is None:
+            return  # until the failure was seen, runs go to their end
         if each.exposure >= each.plan.exposure_limit or self._has_said_enough(each):
             self._stop(each)
 
     def _has_said_enough(self, each: UnderWay) -> bool:
         assert self.investigation is not None
-        if self._beginning.under_test is not None:
+        if self.beginning.under_test is not None:
             return False
         if tuple(change.text for change in each.raised) != self.notebook.raised:
             return False  # what is being measured is the raise, of which the planner knows nothing
-        is_long_enough = each.exposure >= least_exposure(self.notebook)
-        return is_long_enough and self.investigation.should_stop(each.exposure, each.plan)
+        beside = self.beside(each)
+        exposure = self._counted(each)
+        if not exposure and (not beside or self.options.seeks_alternatives):
+            return False
+        return self.investigation.should_stop(exposure, each.plan, beside)
+
+    def _counted(self, each: UnderWay) -> float:
+        """What a trial under way has said: nothing before the failure could have come."""
+        return each.exposure if each.exposure >= least_exposure(self.notebook) else 0.0
+
+    def beside(self, each: UnderWay | None) -> list[Plan]:
+        """The other trials under way of which the planner knows, with how far they came."""
+        raised = self.notebook.raised
+        return [
+            replace(other.plan, done=self._counted(other))
+            for other in self.under_way
+            if other is not each and tuple(change.text for change in other.raised) == raised
+        ]
 
     def _stop(self, each: UnderWay) -> None:
         each.stopped_ns = time.monotonic_ns()
@@ -327,8 +364,8 @@ class InvestigationSession:
 
     def _take_note(self, trial: Trial) -> None:
         """Tell the planner, and leave out changes that the program does not take."""
-        if self._beginning.under_test is not None:
-            self._beginning.take_note(trial)
+        if self.beginning.under_test is not None:
+            self.beginning.take_note(trial)
             self._go_on()
             return
         if trial.raised != self.notebook.raised:
@@ -361,12 +398,12 @@ class InvestigationSession:
                 self.environ,
             )
             notebook.changes = self._refusals.those_that_apply(changes)
-        self._beginning.settle()
+        self.beginning.settle()
         self._go_on()
 
     def _go_on(self) -> None:
         """Where trials begin is decided, or about to be tested."""
-        if self._beginning.under_test is None:
+        if self.beginning.under_test is None:
             self._raising.consider(self.environ)
         self.notebook.save()
         self._set_planner_up()
@@ -389,25 +426,7 @@ class InvestigationSession:
             self._jobs = min(self._jobs, error.fits)
             self.watcher.said(f"{error.message}: going on with {self._jobs} at a time")
 
-    def _reproduce(self, document: dict[str, Any], folder: Path) -> None:
-        if self.notebook.failure is None:
-            self.watcher.said("no reproducer: the failure was not seen")
-            return
-        # An investigation that used the budget up leaves as much again: without any, nothing
-        # smaller could be tried.
-        seconds = self.seconds_left if self.seconds_left > 0.0 else self.options.budget_seconds
-        said, stall = self.watcher.said, self._stall_seconds()
-        with closing(open_scheduler(self.options.scheduler)) as scheduler:
-            reduction = Reduction(
-                self.judge, scheduler, self.store, self.environ, self.cwd, seconds, stall, said
-            )
-            try:
-                document["reproducer"] = make_reproducer(reduction, folder)
-            except KeyboardInterrupt:
-                document["ended_because"] = "interrupted"
-        self._keep(document)
-
-    def _stall_seconds(self) -> float | None:
+    def stall_seconds(self) -> float | None:
         """A trial that is silent for ten times as long as any before took in all is stuck."""
         if self.options.stall_seconds is not None:
             return self.options.stall_seconds

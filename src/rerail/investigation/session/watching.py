@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from rerail.changes import Change
 from rerail.investigation.planner.observation import Plan
+from rerail.investigation.session.exposure import Unit
 from rerail.investigation.session.trial import Trial
 from rerail.investigation.session.trial_setup import ReadyTrial
 from rerail.scheduling import RunningTask
@@ -34,6 +36,7 @@ class IsolateOptions:
     keeps_environments: bool = False  # those that were built for versions
     edits: str | None = None  # take back the user's edits: "" those not committed, else since REV
     bisect: str | None = None  # GOOD..BAD: which commit brought it
+    goes_on_unasked: bool = False  # also where the command has not failed once
 
 
 class InvestigationWatcher(Protocol):
@@ -41,11 +44,15 @@ class InvestigationWatcher(Protocol):
 
     def said(self, text: str) -> None: ...
 
-    def started(self, number: int, plan: Plan) -> None: ...
+    def started(self, number: int, plan: Plan, question: str, meaning: str) -> None:
+        """A trial begins: what it asks, and what its outcomes would mean."""
 
     def ended(self, number: int, trial: Trial) -> None: ...
 
     def moved(self, session: InvestigationSession) -> None: ...
+
+    def may_go_on(self, question: str) -> bool:
+        """Asked where going on may be in vain; False where there is nobody to answer."""
 
 
 class Silent:
@@ -54,7 +61,7 @@ class Silent:
     def said(self, text: str) -> None:
         pass
 
-    def started(self, number: int, plan: Plan) -> None:
+    def started(self, number: int, plan: Plan, question: str, meaning: str) -> None:
         pass
 
     def ended(self, number: int, trial: Trial) -> None:
@@ -62,6 +69,9 @@ class Silent:
 
     def moved(self, session: InvestigationSession) -> None:
         pass
+
+    def may_go_on(self, question: str) -> bool:
+        return False
 
 
 @dataclass
@@ -76,6 +86,24 @@ class UnderWay:
     exposure: float = 0.0
     raised: list[Change] = field(default_factory=list)
     ready: ReadyTrial | None = None  # None: it runs the command as it is
+    question: str = ""
+    meaning: str = ""
+    _first: tuple[float, float] | None = None  # when it had come how far, once it moved
+    _last: tuple[float, float] | None = None
+
+    def has_come(self, exposure: float) -> None:
+        self.exposure = exposure
+        if exposure > 0.0:
+            self._last = time.monotonic(), exposure
+            self._first = self._first or self._last
+
+    def pace(self, unit: Unit) -> float | None:
+        """Exposure per second since it moved at all; None before that is known."""
+        if unit == "seconds":
+            return 1.0
+        if self._first is None or self._last is None or self._last[1] <= self._first[1]:
+            return None
+        return (self._last[1] - self._first[1]) / (self._last[0] - self._first[0])
 
     @property
     def checkpoint(self) -> str:

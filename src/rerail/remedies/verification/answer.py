@@ -14,7 +14,7 @@ from rerail.privacy import Masker
 from rerail.remedies.verification.cost import Cost, compare
 from rerail.remedies.verification.trace import read_trace
 from rerail.store import Store, layout
-from rerail.wording import counted, listed, seconds_in_words
+from rerail.wording import chance_in_words, counted, listed, seconds_in_words
 
 if TYPE_CHECKING:
     from rerail.remedies.verification.verify import VerificationSession
@@ -99,23 +99,25 @@ def _summary(document: dict[str, Any], cost: Cost) -> list[str]:
     unit = document["unit"]
     fix = " and ".join(document["changes"]) or "the program as it is now"
     clean = exposure_in_words(document["clean"], unit)
+    # `reached` is rounded: what is nothing there is not nothing.
+    luck = chance_in_words(max(1e-9, 1.0 - document["reached"]))
     lines = []
     if document["status"] == "refuted":
         crash = next(t for t in document["trials"] if t["outcome"] == "crashed")
         where = exposure_in_words(crash["exposure"], unit)
         lines.append(f"Refuted: with {fix} the same failure came after {where}.")
     elif document["status"] == "proven":
-        asked, luck = document["confidence"], 1.0 - document["reached"]
+        asked = document["confidence"]
         lines.append(
             f"Proven to {percent(asked)}: with {fix} it stayed clean for {clean}. Without, that"
-            f" would be luck with probability {_small(luck)}."
+            f" would be luck with probability {luck}."
         )
     else:
         lines.append(f"Not proven: {document['ended_because'] or 'not enough was seen'}.")
         if document["clean"]:
             lines.append(
                 f"With {fix} it stayed clean for {clean}, which is luck with probability"
-                f" {_small(1.0 - document['reached'])}. The same command goes on from here."
+                f" {luck}. The same command goes on from here."
             )
     lines += _before_words(document)
     lines += about_the_start(document)
@@ -150,15 +152,9 @@ def exposure_in_words(exposure: float, unit: Unit) -> str:
     return f"{count} {'batches' if unit == 'batches' else 'steps'}"
 
 
-def percent(share: float, digits: int = 4) -> str:
-    return f"{100 * share:.{digits}g} %"
-
-
-def _small(share: float) -> str:
-    """A probability as a person says it: never "0 %" for what is not nothing."""
-    if share < 0.0001:
-        return "below 0.01 %"
-    return percent(share, 2)
+def percent(share: float) -> str:
+    """What was asked for, as it was typed."""
+    return f"{100 * share:.6g} %"
 
 
 def keep_with_run(document: dict[str, Any], store: Store) -> None:

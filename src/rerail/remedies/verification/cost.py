@@ -16,9 +16,11 @@ from rerail.remedies.verification.trace import Trace
 from rerail.wording import bytes_in_words
 
 # Medians of fewer steps say more about the machine than about the change.
-_FEWEST_STEPS = 5
+_FEWEST_STEPS = 20
+_LEVEL = 0.95  # of the interval
 _WARM_UP_STEPS = 2
-# Two runs of the same program on the same machine differ by about this much.
+# Two runs of the same program on the same machine differ by about this much, which no number of
+# steps of one run can tell: the interval is wider by it.
 _USUAL_NOISE = 0.05
 
 
@@ -27,10 +29,17 @@ class Throughput:
     before: float  # steps per second
     after: float
     steps: int  # compared
+    lowest_change: float  # the interval of `change`, by the steps and by what runs differ anyway
+    highest_change: float
 
     @property
     def change(self) -> float:
         return self.after / self.before - 1.0
+
+    @property
+    def can_be_told(self) -> bool:
+        """Whether no change at all is ruled out."""
+        return not self.lowest_change <= 0.0 <= self.highest_change
 
 
 @dataclass(frozen=True)
@@ -82,12 +91,36 @@ def _throughput(before: Sequence[Trace], after: Sequence[Trace]) -> Throughput |
         shared_old = shared_new = shared
     if min(len(shared_old), len(shared_new)) < _FEWEST_STEPS:
         return None
-    slow = median(old[step] for step in shared_old)
-    quick = median(new[step] for step in shared_new)
-    if slow <= 0.0 or quick <= 0.0:
+    times_old, times_new = [old[step] for step in shared_old], [new[step] for step in shared_new]
+    seconds_old, seconds_new = median(times_old), median(times_new)
+    quickest_old, slowest_old = _median_interval(times_old)
+    quickest_new, slowest_new = _median_interval(times_new)
+    if min(seconds_old, seconds_new, quickest_old, quickest_new) <= 0.0:
         return None
-    count = min(len(shared_old), len(shared_new))
-    return Throughput(round(1.0 / slow, 4), round(1.0 / quick, 4), count)
+    return Throughput(
+        round(1.0 / seconds_old, 4),
+        round(1.0 / seconds_new, 4),
+        min(len(times_old), len(times_new)),
+        round((1.0 - _USUAL_NOISE) * quickest_old / slowest_new - 1.0, 4),
+        round((1.0 + _USUAL_NOISE) * slowest_old / quickest_new - 1.0, 4),
+    )
+
+
+def _median_interval(times: Sequence[float]) -> tuple[float, float]:
+    """Of the median, whatever the distribution: by how many of the times may lie below it.
+
+    Both medians lie in theirs with the level asked, so each is outside with half of the rest.
+    """
+    ordered, count = sorted(times), len(times)
+    tail, below = 0.25 * (1.0 - _LEVEL), 0
+    chance = 0.5**count
+    total = chance
+    while total <= tail and below < count // 2:
+        below += 1
+        chance *= (count - below + 1) / below
+        total += chance
+    at = max(0, below - 1)
+    return ordered[at], ordered[count - 1 - at]
 
 
 def _step_seconds(traces: Sequence[Trace]) -> dict[int, float]:
@@ -163,14 +196,15 @@ def _among_themselves(traces: Sequence[Trace]) -> float | None:
 
 def _throughput_words(found: Throughput | None) -> str:
     if found is None:
-        return "Throughput: too few steps to compare."
+        return f"Throughput: too few steps to tell (it takes {_FEWEST_STEPS} on both sides)."
     ratio = found.after / found.before
     how = f"{found.change:+.0%}" if 0.5 <= ratio <= 2.0 else f"{ratio:.2g} times"
-    if abs(found.change) < _USUAL_NOISE:
-        how = "no more than runs differ anyway"
+    between = f"between {found.lowest_change:+.0%} and {found.highest_change:+.0%}"
+    if not found.can_be_told:
+        how = "no change that can be told"
     return (
         f"Throughput: {found.before:.3g} steps/s before, {found.after:.3g} after"
-        f" ({how}; {found.steps} steps)."
+        f" ({how}: {between} with {_LEVEL:.0%}; {found.steps} steps)."
     )
 
 

@@ -25,7 +25,9 @@ from rerail.investigation import (
     ProgramVersions,
     Start,
     TrialSetup,
+    Unit,
     changes_in_words,
+    clean_so_far,
     measure,
 )
 from rerail.recorder import CommandNotStarted, find_program
@@ -40,6 +42,7 @@ from rerail.remedies.verification.baseline import (
 )
 from rerail.remedies.verification.proof import Needed, luck_of, needed_for
 from rerail.remedies.verification.trying import Laboratory, Tried, Wanted
+from rerail.remedies.verification.verify_view import proof_lines, run_lines
 from rerail.scheduling import open_scheduler
 from rerail.store import RunFolder, Store
 from rerail.survival import FailureModel
@@ -69,8 +72,8 @@ class VerificationWatcher(Protocol):
 
     def said(self, text: str) -> None: ...
 
-    def moved(self, text: str) -> None:
-        """How the run under way stands; replaces what was said before."""
+    def moved(self, lines: Sequence[str]) -> None:
+        """How the run under way stands; replaces what was shown before."""
 
 
 class _Ended(Exception):
@@ -232,7 +235,7 @@ class VerificationSession:
                     self._note_reference(each)
                 self._refuse_what_cannot_apply()
                 return
-        raise _Ended(f"it did not fail in {MOST_REFERENCES} runs without any change")
+        raise _Ended(clean_so_far([each.trial for each in self.references]).rstrip("."))
 
     def _test_the_checkpoint(self) -> None:
         """Whether the failure comes from a checkpoint too, so that runs may begin there."""
@@ -273,7 +276,12 @@ class VerificationSession:
 
     def _run_unchanged(self, why: str, limit: float | None) -> Tried:
         def is_enough(distance: Distance) -> bool:
-            return limit is not None and distance.of(self.known.unit, died=False) >= limit
+            unit: Unit = self.baseline.unit if self.baseline else "seconds"
+            exposure = distance.of(unit, died=False)
+            question = f"Does it fail without the change? ({why})"
+            pace = _pace(distance, unit)
+            self._watcher.moved(run_lines(question, exposure, limit, unit, pace))
+            return limit is not None and exposure >= limit
 
         known = self.baseline.distances if self.baseline else []
         about = f" (about {seconds_in_words(known[0].seconds)})" if known else ""
@@ -323,7 +331,7 @@ class VerificationSession:
             def is_enough(distance: Distance, clean: Sequence[float] = clean) -> bool:
                 exposure = distance.of(self.known.unit, died=False)
                 luck = luck_of(model, [*clean, exposure])
-                self._show(sum(clean) + exposure, luck)
+                self._show(sum(clean) + exposure, luck, distance)
                 return luck <= 1.0 - self.options.confidence
 
             settings = {MARK: self._key}
@@ -394,12 +402,18 @@ class VerificationSession:
             budget = seconds_in_words(self.options.budget_seconds)
             self._watcher.said(f"that is more than the budget of {budget}: see --budget")
 
-    def _show(self, exposure: float, luck: float) -> None:
+    def _show(self, exposure: float, luck: float, distance: Distance) -> None:
         assert self.needed is not None
-        done = exposure_in_words(exposure, self.known.unit)
-        total = exposure_in_words(self.needed.total, self.known.unit)
+        unit, options = self.known.unit, self.options
+        question = "Does it still fail as it is now?"
+        if self.changes:
+            question = f"Does it still fail {changes_in_words([c.text for c in self.changes])}?"
+        used = time.monotonic() - self._started
         self._watcher.moved(
-            f"clean for {done} of {total}; luck with probability {percent(luck, 2)}"
+            [
+                *run_lines(question, exposure, self.needed.total, unit, _pace(distance, unit)),
+                *proof_lines(luck, options.confidence, used, options.budget_seconds),
+            ]
         )
 
     def _after(self, found: Tried) -> None:
@@ -414,3 +428,8 @@ class VerificationSession:
             raise KeyboardInterrupt
         if found.stopped == "budget":
             raise _Ended("the time of the budget was used up")
+
+
+def _pace(distance: Distance, unit: Unit) -> float | None:
+    """Exposure per second, as far as it is known."""
+    return 1.0 if unit == "seconds" else distance.steps_per_second if unit == "steps" else None

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import textwrap
+import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
+
+from rerail.investigation import LINE_SECONDS, Unit, bar, how_far
+from rerail.wording import chance_in_words, seconds_in_words
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
 
+_WIDTH = 80
+
 
 class Lines:
-    """One paragraph per thing said, through `write`."""
+    """One paragraph per thing said, and one a minute while a run is under way, through `write`."""
 
-    def __init__(self, write: Callable[[str], None]) -> None:
+    def __init__(
+        self, write: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._write = write
+        self._clock = clock
+        self._wrote = clock()
 
     def said(self, text: str) -> None:
+        self._wrote = self._clock()
         self._write(text)
 
-    def moved(self, text: str) -> None:
-        pass
+    def moved(self, lines: Sequence[str]) -> None:
+        if self._clock() - self._wrote >= LINE_SECONDS:
+            self.said("; ".join(line.strip() for line in lines))
 
 
 class Screen:
@@ -35,7 +49,43 @@ class Screen:
     def said(self, text: str) -> None:
         self._console.print(text, markup=False)
 
-    def moved(self, text: str) -> None:
+    def moved(self, lines: Sequence[str]) -> None:
         from rich.text import Text
 
-        self.live.update(Text(f"{text}. Ctrl-C keeps everything."))
+        width = min(_WIDTH, self._console.width)
+        drawn = [*lines, "Ctrl-C keeps everything."]
+        self.live.update(Text("\n".join(wrapped(drawn, width)), no_wrap=True, overflow="crop"))
+
+
+def wrapped(lines: Sequence[str], width: int = _WIDTH) -> list[str]:
+    """None wider than `width`; what belongs to a line is indented."""
+    return [
+        part
+        for line in lines
+        for part in textwrap.wrap(
+            line, width, subsequent_indent="  ", break_on_hyphens=False, drop_whitespace=True
+        )
+    ]
+
+
+def run_lines(
+    question: str, exposure: float, ends: float | None, unit: Unit, pace: float | None
+) -> list[str]:
+    """What a run asks, and how far it is."""
+    known = ends if ends is not None and math.isfinite(ends) and ends > 0.0 else None
+    drawn = f"{bar(min(1.0, exposure / known))} " if known else ""
+    left = ""
+    if known and pace and exposure < known:
+        left = f", about {seconds_in_words((known - exposure) / pace)} left"
+    return [question, f"  {drawn}{how_far(exposure, known, unit)}{left}"]
+
+
+def proof_lines(luck: float, confidence: float, used: float, budget: float) -> list[str]:
+    """What the outcomes would mean, and what is believed now."""
+    asked = f"{100 * confidence:.6g} %"
+    return [
+        f"  A crash refutes the fix. Clean to the end: proven to {asked}.",
+        f"  By luck so far: {bar(luck)} {chance_in_words(luck)}"
+        f" (proven at {chance_in_words(1.0 - confidence)})",
+        f"{seconds_in_words(used)} of at most {seconds_in_words(budget)} used",
+    ]

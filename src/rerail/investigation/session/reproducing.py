@@ -1,0 +1,45 @@
+"""The smallest command that still fails, looked for when the investigation has ended.
+
+In: the session and its document. Out: the document's `reproducer`, and the folder that was asked
+for. An interruption keeps the answer that is there.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rerail.investigation.reproducer.build import make_reproducer
+from rerail.investigation.reproducer.reduction import Reduction
+from rerail.scheduling import open_scheduler
+
+if TYPE_CHECKING:
+    from rerail.investigation.session.session import InvestigationSession
+
+
+def reproduce(session: InvestigationSession, document: dict[str, Any], folder: Path) -> bool:
+    """Whether there is anything to keep."""
+    if session.notebook.failure is None:
+        session.watcher.said("no reproducer: the failure was not seen")
+        return False
+    scheduler = open_scheduler(session.options.scheduler)
+    # An investigation that used the budget up leaves as much again: without any, nothing
+    # smaller could be tried.
+    left, whole = session.seconds_left, session.options.budget_seconds
+    reduction = Reduction(
+        session.judge,
+        scheduler,
+        session.store,
+        session.environ,
+        session.cwd,
+        left if left > 0.0 else whole,
+        session.stall_seconds(),
+        session.watcher.said,
+    )
+    try:
+        document["reproducer"] = make_reproducer(reduction, folder)
+    except KeyboardInterrupt:
+        document["ended_because"] = "interrupted"
+    finally:
+        scheduler.close()
+    return True
