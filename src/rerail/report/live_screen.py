@@ -11,6 +11,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Sequence
 
+from rich.cells import cell_len
 from rich.console import Group
 from rich.text import Text
 
@@ -90,9 +91,13 @@ def sparkline(values: Sequence[float]) -> str:
 def _head(view: LiveView, width: int) -> list[Text]:
     style = {"running": "green", "lost": "red"}.get(view.state, "green")
     label = f"{one_line_of(view.label)} · " if view.label else ""
-    title = Text(f"{label}{view.id}  ", style="bold")
-    title.append(view.headline, style="red" if view.is_bad else style)
-    lines = [title, Text(f"$ {one_line(view.command)}", style="dim")]
+    lines = [Text(f"{label}{view.id}", style="bold")]
+    style = "red" if view.is_bad else style
+    if lines[0].cell_len + 2 + cell_len(view.headline) <= width:
+        lines[0].append(f"  {view.headline}", style=style)
+    else:
+        lines += [Text(part, style=style) for part in textwrap.wrap(view.headline, width)]
+    lines.append(Text(f"$ {one_line(view.command)}", style="dim"))
     if view.why:
         lines += _wrapped("Why", one_line_of(view.why), width, "bold")
     if view.leading_cause:
