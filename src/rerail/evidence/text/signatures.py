@@ -25,6 +25,7 @@ from rerail.platform.patterns import LinearPattern, linear
 MOST_MATCHES = 40  # of one signature in one log
 TAIL_LINES = 60
 SYMPTOM = "symptom:"  # before the id of a symptom, in the place of a cause's
+_MOST_QUOTED = 4  # matches in one stretch; code that a traceback quotes is one line, or two
 _AFTER_CHARS = 8192  # behind a match: where what speaks against it is looked for
 
 
@@ -136,11 +137,20 @@ def _spans(
                 continue
             if stretch not in tried:
                 matches = _allowed(signature, text, stretch)
-                most = None if places.are_wrapped else 1
-                tried[stretch] = list(itertools.islice(matches, most))
+                tried[stretch] = list(matches if places.are_wrapped else _until_said(matches, text))
             if tried[stretch]:
                 seen_until = stretch.end  # the stretch showed the next lines too
                 yield from tried[stretch]
+
+
+def _until_said(
+    matches: Iterator[tuple[int, re.Match[str]]], text: Text
+) -> Iterator[tuple[int, re.Match[str]]]:
+    """The first match that is no code: `raise X("cannot …")` must not hide "X: cannot …" below."""
+    for start, match in itertools.islice(matches, _MOST_QUOTED):
+        yield start, match
+        if not text.is_code_at(start):
+            return
 
 
 def _allowed(

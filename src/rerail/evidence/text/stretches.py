@@ -61,6 +61,12 @@ class Text:
     def may_contain(self, literal: str) -> bool:
         return all(part in self._words for part in _parts(literal))
 
+    def is_code_at(self, offset: int) -> bool:
+        """Whether the line is one that a traceback quotes: the one behind `File "x.py", line 3`."""
+        begins = self.text.rfind("\n", 0, offset) + 1
+        before = self.text[self.text.rfind("\n", 0, max(begins - 1, 0)) + 1 : begins].lstrip()
+        return before.startswith('File "') and ", line " in before
+
     def line_at(self, offset: int) -> Line:
         return self.lines[self._index_at(offset)]
 
