@@ -42,8 +42,7 @@ def house_patterns() -> dict[str, Any]:
         place = path.relative_to(PACKAGE)
         if "stub" in place.parts or place.name == "__main__.py":
             continue
-        module = importlib.import_module(".".join(["rerail", *place.with_suffix("").parts]))
-        for name, value in list(vars(module).items()):
+        for name, value in list(names_of(place).items()):
             for pattern in patterns_in(value):
                 found[f"{place} {name} {pattern.pattern[:40]!r}"] = pattern
         for line, text in literals_in(path):
@@ -54,6 +53,16 @@ def house_patterns() -> dict[str, Any]:
                 if text := getattr(signature, key):
                     found[f"{cause.id} {signature.name} {key}"] = linear(spaced(text), re.M)
     return found
+
+
+def names_of(place: Path) -> dict[str, Any]:
+    """What a module defines; of one that needs a tool which is not installed, nothing."""
+    try:
+        return vars(importlib.import_module(".".join(["rerail", *place.with_suffix("").parts])))
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("rerail"):
+            raise
+        return {}
 
 
 def patterns_in(value: Any, depth: int = 0) -> Iterator[Any]:

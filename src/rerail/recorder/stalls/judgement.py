@@ -63,7 +63,7 @@ class StallWatch:
         self._step_t: float | None = None
         self._busy_t = 0.0
         self._is_computing = False
-        self._work_mark = (0.0, 0.0, 0)
+        self._work_mark = (0.0, 0.0, 0.0, 0)
         self._has_told = self._has_fired = self._has_looked = False
         self._early_seconds = EARLY_SECONDS
         self._look_again_seconds = 0.0
@@ -84,19 +84,19 @@ class StallWatch:
         `queued_seconds_total`: how long threads have waited for a core, which is work as well.
         """
         self.over = None
-        wanted = cpu_seconds_total + queued_seconds_total
+        work = (t, cpu_seconds_total, queued_seconds_total, moved_bytes_total)
         progress = (steps_total, output_bytes_total)
         if self._progress is None:
             self._progress = progress
             self._progress_t = self._busy_t = t
-            self._work_mark = (t, wanted, moved_bytes_total)
+            self._work_mark = work
             if steps_total > 0:
                 self._step_t = t
             return None
-        self._watch_work(t, wanted, moved_bytes_total)
+        self._watch_work(*work)
         if progress != self._progress:
             self._take_progress(t, progress)
-            self._work_mark = (t, wanted, moved_bytes_total)
+            self._work_mark = work
             self._silence_mark = None
             self._look_again_seconds = 0.0
             return None
@@ -179,13 +179,18 @@ class StallWatch:
         # Several looks within the threshold, or busy and idle could not be told apart in it.
         return min(CPU_WINDOW_SECONDS, self._given_seconds or EARLY_SECONDS, EARLY_SECONDS) / 4
 
-    def _watch_work(self, t: float, wanted_seconds: float, moved_bytes: int) -> None:
-        since, wanted_before, moved_before = self._work_mark
+    def _watch_work(
+        self, t: float, cpu_seconds: float, queued_seconds: float, moved_bytes: int
+    ) -> None:
+        since, cpu_before, queued_before, moved_before = self._work_mark
         passed = t - since
         if passed < self._window_seconds():
             return
-        is_computing = wanted_seconds - wanted_before >= BUSY_CORES * passed
-        if is_computing or moved_bytes - moved_before >= BUSY_BYTES_PER_SECOND * passed:
+        computed = cpu_seconds - cpu_before
+        wanted = computed + queued_seconds - queued_before
+        is_moving = moved_bytes - moved_before >= BUSY_BYTES_PER_SECOND * passed
+        if wanted >= BUSY_CORES * passed or is_moving:
             self._busy_t = t
-            self._is_computing = is_computing
-        self._work_mark = (t, wanted_seconds, moved_bytes)
+            # Who moves bytes stands in line for a core as well, after each of them.
+            self._is_computing = (computed if is_moving else wanted) >= BUSY_CORES * passed
+        self._work_mark = (t, cpu_seconds, queued_seconds, moved_bytes)
