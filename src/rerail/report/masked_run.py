@@ -41,13 +41,13 @@ def mask_run(folder: RunFolder, diagnosis: dict[str, Any], redactor: Redactor) -
         run=_masked_records(run, redactor),
         diagnosis=as_object(redactor.mask_value(diagnosis)),
         experiments=as_object(redactor.mask_value(experiments)),
-        output=_MaskedOutput(output, redactor),
+        output=MaskedOutput(output, redactor),
         output_text=redactor.mask(text),
         redactor=redactor,
     )
 
 
-class _MaskedOutput(OutputReader):
+class MaskedOutput(OutputReader):
     """The output with masks in place of secrets, before any line is cut to length."""
 
     def __init__(self, inner: OutputReader, redactor: Redactor) -> None:
