@@ -80,8 +80,11 @@ class Pages:
         run_id = request.path_params["run"]
         if _is_json(request):
             return _json(await _made(answers.details, self.library, run_id))
-        document = await _made(lambda: self.library.document(self.library.folder(run_id)))
-        return _html(await _made(pages.render_details, document))
+        return _html(await _made(self._details, run_id))
+
+    def _details(self, run_id: str) -> str:
+        folder = self.library.folder(run_id)
+        return pages.render_details(self.library.document(folder), is_live=folder.is_live())
 
     async def series(self, request: Request) -> Response:
         start = _real(request, "from", 0.0)
@@ -127,7 +130,7 @@ class Pages:
             top = await _made(lambda: self.library.top(self.library.folder(run_id)))
             name = answers.document_name(kind)
             blocks = await _made(pages.render_experiments, name, found["document"], top)
-        return _html(pages.render("group.html", found=found, blocks=_Safe(blocks)))
+        return _html(pages.render("group.html", blocks, found=found))
 
     async def openapi(self, request: Request) -> Response:
         return _json(description())
@@ -210,13 +213,6 @@ def make_app(settings: UiSettings) -> Guard:
     return Guard(Starlette(routes=routes, exception_handlers=handlers), settings)
 
 
-class _Safe(str):
-    """HTML that our own templates wrote."""
-
-    def __html__(self) -> str:
-        return self
-
-
 async def _made(make: Callable[..., T], *arguments: Any) -> T:
     return await asyncio.wait_for(run_in_threadpool(make, *arguments), ANSWER_SECONDS)
 
@@ -271,7 +267,10 @@ def _json(value: Any, status: int = 200) -> Response:
 
 
 def _text(request: Request, name: str, longest: int = 200) -> str:
-    return request.query_params.get(name, "")[:longest]
+    text = request.query_params.get(name, "")
+    if len(text) > longest:
+        raise BadQuestion(f"{name} is longer than {longest} characters")
+    return text
 
 
 def _one_of(request: Request, name: str, allowed: tuple[str, ...]) -> str:

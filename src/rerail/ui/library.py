@@ -80,7 +80,27 @@ class Library:
             return runs, entries_of(runs, self.home)
 
         kept = self._listings.get("all", self._state_of_list(), make)
-        return self._fresh.get("all", int(time.monotonic() / LIST_SECONDS), lambda: _renewed(*kept))
+        return self._fresh.get(
+            "all", int(time.monotonic() / LIST_SECONDS), lambda: self._renewed(*kept)
+        )
+
+    def _renewed(self, runs: api.Runs, entries: list[Entry]) -> tuple[api.Runs, list[Entry]]:
+        """Live runs first, as they stand now; the others as they were listed."""
+        by_id = {run.id: run for run in runs}
+        rows = [
+            self._now(entry, by_id[entry.id])
+            if entry.kind == "run" and entry.state in ("live", "stuck")
+            else entry
+            for entry in entries
+        ]
+        rows.sort(key=lambda entry: entry.state not in ("live", "stuck"))
+        return runs, rows
+
+    def _now(self, entry: Entry, run: api.Run) -> Entry:
+        try:
+            return run_entry(api.Run(run.folder, self.store))
+        except RerailError:
+            return entry  # it goes away just now
 
     def _state_of_list(self) -> Any:
         """Changes when a run begins, ends or is removed, and every LISTED_SECONDS."""
@@ -135,19 +155,6 @@ class Library:
             return build(take_snapshot(folder))
 
         return self._standings.get(folder.id, int(time.monotonic() / 2), make)
-
-
-def _renewed(runs: api.Runs, entries: list[Entry]) -> tuple[api.Runs, list[Entry]]:
-    """Live runs first, as they stand now; the others as they were listed."""
-    by_id = {run.id: run for run in runs}
-    rows = [
-        run_entry(by_id[entry.id])
-        if entry.kind == "run" and entry.state in ("live", "stuck")
-        else entry
-        for entry in entries
-    ]
-    rows.sort(key=lambda entry: entry.state not in ("live", "stuck"))
-    return runs, rows
 
 
 def _is_running(path: Path) -> bool:

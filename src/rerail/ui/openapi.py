@@ -241,7 +241,12 @@ def description() -> Schema:
             {
                 **_parameter(
                     "run",
-                    {**_list(_TEXT), "minItems": 2, "maxItems": MOST_RUNS_COMPARED},
+                    {
+                        **_list({"type": "string", "minLength": 1}),
+                        "minItems": 2,
+                        "maxItems": MOST_RUNS_COMPARED,
+                        "uniqueItems": True,
+                    },
                     "ids of the runs",
                 ),
                 "required": True,

@@ -23,16 +23,17 @@ _LINE = re.compile(r"output:(\d{1,12})", re.ASCII)
 _TIME = re.compile(r"vitals:([\d.]{1,20})", re.ASCII)
 # What the page shows in a way of its own.
 _SHOWN_ELSEWHERE = ("timeline", "output")
+_ON_GROUP_PAGE = ("What may be true", "Trials")
 GLYPHS = {"live": "●", "stuck": "!", "failed": "✗", "ok": "✓"}
 STATE_WORDS = {"live": "live", "stuck": "stuck", "failed": "failed", "ok": "ended well"}
 
 
-def render(template: str, **values: Any) -> str:
-    page: str = (
-        _environment()
-        .get_template(template)
-        .render(version=rerail.__version__, **shown_value(values))
-    )
+def render(template: str, written: str = "", **values: Any) -> str:
+    """`written` is what this module wrote before: the only value that is not escaped."""
+    from markupsafe import Markup
+
+    shown = {**shown_value(values), "written": Markup(written)}
+    page: str = _environment().get_template(template).render(version=rerail.__version__, **shown)
     return page
 
 
@@ -44,15 +45,23 @@ def render_document(template: str, document: Document, **values: Any) -> str:
     return render(template, document=document, blocks=macros, **values)
 
 
-def render_details(document: Document) -> str:
-    kept = [s for s in document.sections if s.anchor not in _SHOWN_ELSEWHERE]
+def render_details(document: Document, *, is_live: bool = False) -> str:
+    """What the top, the charts and the output leave; of a live run nothing is judged yet."""
+    left_out = (*_SHOWN_ELSEWHERE, "verdict") if is_live else _SHOWN_ELSEWHERE
+    kept = [s for s in document.sections if s.anchor not in left_out]
     return render_document("details.html", replace(document, sections=kept))
 
 
 def render_experiments(kind: str, document: dict[str, Any], empty: Document) -> str:
-    """The sections of an investigation or a verification, as the report writes them."""
+    """What an investigation or a verification found, as the report writes it.
+
+    Without its tables of trials and of beliefs: the page has rows and bars for those.
+    """
     section = experiment_section({kind: document}) if document else None
-    found = replace(empty, sections=[section] if section is not None else [])
+    found = replace(empty, sections=[])
+    if section is not None:
+        blocks = [b for b in section.blocks if getattr(b, "caption", "") not in _ON_GROUP_PAGE]
+        found = replace(found, sections=[replace(section, blocks=blocks)])
     return render_document("details.html", found)
 
 

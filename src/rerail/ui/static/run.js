@@ -65,9 +65,8 @@ document.addEventListener("DOMContentLoaded", () => {
       place.dataset.firstMs = Math.round(performance.now() - began);
       const rest = answer.names.filter((name) => name !== "memory");
       byStep.hidden = !rest.includes("loss") && !rest.includes("step-time");
-      if (!answer.charts.length && !rest.length) { place.textContent = "No vitals were recorded."; return null; }
       return rest.length ? load(rest) : null;
-    });
+    }).then(() => { if (!charts.names().length && !isLive) { place.textContent = "No vitals were recorded."; } });
   }
 
   document.querySelectorAll("[data-zoom]").forEach((button) => button.addEventListener("click", () => charts.move(button.dataset.zoom)));
@@ -84,6 +83,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const nextButton = document.getElementById("find-next");
   const MOST = 4000;
   let isFollowing = isLive;
+  let pending = []; // lines that were pushed before the first ones had come
   let isAtEnd = true; // the last line shown is the last one printed
   let found = [];
   let foundAt = -1;
@@ -143,6 +143,8 @@ document.addEventListener("DOMContentLoaded", () => {
     const answer = await rerail.fetchJson(base + "/output.json?count=300");
     isAtEnd = true;
     fill(answer.lines);
+    add(pending.filter((line) => line.number >= lastNumber()));
+    pending = [];
     if (!answer.lines.length) { foundSaid.textContent = "Nothing was printed" + (isLive ? " yet." : "."); }
     if (answer.dropped_bytes) { foundSaid.textContent = answer.dropped_bytes.toLocaleString("en-US") + " bytes in the middle were not kept."; }
     lines.scrollTop = lines.scrollHeight;
@@ -250,9 +252,14 @@ document.addEventListener("DOMContentLoaded", () => {
   // Live ---------------------------------------------------------------------------------------
   const now = (name) => document.querySelector('[data-now="' + name + '"]');
   let lastPoint = null;
+  let isDrawing = true; // until the first charts are there, or are known not to be
 
   function addPoints(points) {
     const memory = charts.held("memory");
+    if (!memory && points.length && !isDrawing) {
+      isDrawing = true;
+      drawFirst().catch(() => {}).finally(() => { isDrawing = false; });
+    }
     points.forEach((point) => {
       if (!memory) { return; }
       const x = memory.chart.x;
@@ -292,20 +299,24 @@ document.addEventListener("DOMContentLoaded", () => {
       now("step").textContent = step.toLocaleString("en-US") + (news.progress.steps ? "" : of);
     }
     if (news.loss && news.loss.latest !== null) { now("loss").textContent = typeof news.loss.latest === "number" ? String(+news.loss.latest.toPrecision(5)) : news.loss.latest; }
-    if (news.memory) { now("memory").textContent = charts.bytes(news.memory.rss_bytes) + (news.memory.limit_bytes ? " · " + news.memory.limit_name + " " + charts.bytes(news.memory.used_bytes) + " of " + charts.bytes(news.memory.limit_bytes) : ""); }
+    if (news.memory) {
+      now("memory").textContent = charts.bytes(news.memory.rss_bytes);
+      now("limit").textContent = news.memory.limit_bytes
+        ? news.memory.limit_name + ": " + charts.bytes(news.memory.used_bytes) + " of " + charts.bytes(news.memory.limit_bytes) : "";
+    }
     if (news.processes !== null) { now("processes").textContent = news.processes; }
     document.getElementById("headline").textContent = news.is_stuck
       ? "Stuck: no progress for " + charts.seconds(news.stuck_seconds) : "Running for " + news.elapsed;
     document.getElementById("state").textContent = news.is_stuck ? "stuck" : news.state === "running" ? "live" : "over";
     addPoints(news.points);
-    if (news.lines.length && isAtEnd && lines.getAttribute("aria-busy") === "false") {
+    if (lines.getAttribute("aria-busy") === "true") { pending.push(...news.lines); } else if (news.lines.length && isAtEnd) {
       if (news.lines[0].number > lastNumber() + 1) { loadEnd(); } else { add(news.lines.filter((line) => line.number >= firstNumber())); }
     }
     if (news.state !== "running") { setTimeout(() => location.reload(), 700); return "over"; }
     return "";
   }
 
-  drawFirst().catch((error) => { place.textContent = "The charts cannot be shown: " + error.message; });
+  drawFirst().finally(() => { isDrawing = false; }).catch((error) => { place.textContent = "The charts cannot be shown: " + error.message; });
   loadEnd().then(() => { const line = /^#L(\d+)$/.exec(location.hash); if (line) { jump(Number(line[1])); } }).catch((error) => { lines.textContent = "The output cannot be shown: " + error.message; });
   if (isLive) {
     rerail.listen("?run=" + encodeURIComponent(run), hear);
