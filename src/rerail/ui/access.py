@@ -41,8 +41,9 @@ _NAMES = {"localhost", "127.0.0.1", "::1"}
 
 
 class Guard:
-    def __init__(self, app: App, settings: UiSettings) -> None:
+    def __init__(self, app: App, settings: UiSettings, prepare: Callable[[], None]) -> None:
         self._app = app
+        self.prepare = prepare  # reads ahead what will be asked for first
         self._settings = settings
         self._names = set(_NAMES)
         if not settings.is_local:

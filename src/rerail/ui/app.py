@@ -210,7 +210,8 @@ def make_app(settings: UiSettings) -> Guard:
         TimeoutError: _too_slow,
         Exception: _defect,
     }
-    return Guard(Starlette(routes=routes, exception_handlers=handlers), settings)
+    app = Starlette(routes=routes, exception_handlers=handlers)
+    return Guard(app, settings, page.library.prepare)
 
 
 async def _made(make: Callable[..., T], *arguments: Any) -> T:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import stat
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,11 @@ class Library:
         self._fresh: Kept[tuple[api.Runs, list[Entry]]] = Kept(1)
         self._live: tuple[str, ...] = ()
         self._standings: Kept[Standing] = Kept(64)
+
+    def prepare(self) -> None:
+        """The list is what is asked for first; of many runs it takes half a second."""
+        with suppress(RerailError):
+            self.listing()
 
     def folder(self, run_id: str) -> RunFolder:
         """The run of exactly this id. UnknownRun if the store has none."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -26,8 +27,9 @@ def serve(settings: UiSettings, announce: Callable[[str, UiSettings], None]) -> 
     """Serve until a signal ends it. UsageError if the port cannot be had."""
     taken = _take_port(settings)
     settings = replace(settings, port=taken.getsockname()[1])
+    app = make_app(settings)
     config = uvicorn.Config(
-        make_app(settings),
+        app,
         access_log=False,
         log_level="error",
         server_header=False,
@@ -44,6 +46,8 @@ def serve(settings: UiSettings, announce: Callable[[str, UiSettings], None]) -> 
         ws_per_message_deflate=False,
         ws_ping_interval=30.0,
     )
+    # The first list of many runs takes a while: it is made while somebody copies the address.
+    threading.Thread(target=app.prepare, daemon=True).start()
     server = _Server(config, lambda: announce(address_of(settings), settings))
     try:
         asyncio.run(server.serve(sockets=[taken]))

@@ -29,6 +29,12 @@ _BLOCK = 4 << 20
 _NAN = math.nan
 _RESIDENT = ("rss_anon_bytes", "rss_file_bytes", "rss_shared_bytes")
 _ELSEWHERE = ("anon_elsewhere_bytes", "file_elsewhere_bytes", "shared_elsewhere_bytes")
+_DRAWN = (
+    "tree.rss_bytes",
+    *(f"tree.{column.name}" for column in PROCESS_COLUMNS if column.chart),
+)
+_MOST_NAMES = 500  # no machine has so many
+Sparse = dict[str, tuple["array[float]", "array[float]"]]  # by name, row numbers and values
 _KNOWN = {column.name for column in PROCESS_COLUMNS}
 
 
@@ -42,9 +48,9 @@ class _Rows:
         self.t = array("d")
         self.span = array("d")
         self.flat = array("d")  # row after row, as wide as `names`
-        self.machine: dict[str, tuple[array[float], array[float]]] = {}  # row numbers, values
-        self.lowest: dict[str, tuple[array[float], array[float]]] = {}
-        self.highest: dict[str, tuple[array[float], array[float]]] = {}
+        self.machine: Sparse = {}
+        self.lowest: Sparse = {}
+        self.highest: Sparse = {}
 
     def read(self, path: Path) -> bool:
         """What was added since the last time; whether there was anything."""
@@ -86,14 +92,12 @@ class _Rows:
             self.t.append(t)
             self.span.append(span)
             self.flat.extend(tree)
-            for kind, kept in (
-                ("machine", self.machine),
-                ("min", self.lowest),
-                ("max", self.highest),
-            ):
-                told = value.get(kind)
-                if told:
-                    _keep(kept, told, row)
+            if value.get("max"):
+                _keep_extremes(self.highest, value["max"], row)
+            if value.get("min"):
+                _keep_extremes(self.lowest, value["min"], row)
+            if b'"gpu' in line:
+                _keep_gpus(self.machine, value.get("machine"), row)
 
     def _begin(self, names: Any) -> None:
         """The header. After a guardian took over there is a second one, of the same columns."""
@@ -101,19 +105,26 @@ class _Rows:
             self.names = [name if name in _KNOWN else "" for name in map(str, names)]
 
 
-def _keep(kept: dict[str, tuple[array[float], array[float]]], told: Any, row: int) -> None:
-    if not isinstance(told, dict):
-        return
-    for name, value in told.items():
-        if type(value) not in (int, float):
-            continue
-        pair = kept.get(name)
-        if pair is None:
-            if len(kept) >= 500:
-                continue  # no machine has so many
-            pair = kept[name] = (array("d"), array("d"))
-        pair[0].append(row)
-        pair[1].append(value)
+def _keep_extremes(kept: Sparse, told: Any, row: int) -> None:
+    """Of the columns that are drawn: this is done for every second of a run."""
+    for name in _DRAWN:
+        value = told.get(name) if type(told) is dict else None
+        if type(value) is int or type(value) is float:
+            _keep(kept, name, value, row)
+
+
+def _keep_gpus(kept: Sparse, told: Any, row: int) -> None:
+    for name, value in told.items() if isinstance(told, dict) else ():
+        if name.startswith("gpu") and type(value) in (int, float) and len(kept) < _MOST_NAMES:
+            _keep(kept, name, value, row)
+
+
+def _keep(kept: Sparse, name: str, value: float, row: int) -> None:
+    pair = kept.get(name)
+    if pair is None:
+        pair = kept[name] = (array("d"), array("d"))
+    pair[0].append(row)
+    pair[1].append(value)
 
 
 class VitalsTable:
@@ -141,7 +152,7 @@ class VitalsTable:
         return self.column("t")
 
     def column(self, name: str) -> array[float]:
-        """A quantity of the tree (`rss_bytes`) or of the machine (`machine_load_1m`)."""
+        """A quantity of the tree (`rss_bytes`) or of a GPU (`machine_gpu0_used_bytes`)."""
         with self._lock:
             if name not in self._columns:
                 joined = array("d")
@@ -203,7 +214,7 @@ def _column(rows: _Rows, name: str) -> array[float]:
 
 def _sum_of(rows: _Rows, plus: tuple[str, ...], minus: tuple[str, ...]) -> array[float]:
     added = [_column(rows, name) for name in plus if name in rows.names]
-    taken = [_column(rows, name) for name in minus if name in rows.names]
+    taken = [values for name in minus if name in rows.names and any(values := _column(rows, name))]
     if not added:
         return array("d", [_NAN]) * len(rows.t)
     total = map(sum, zip(*added, strict=True))
