@@ -28,6 +28,7 @@ class UiServer:
             stderr=subprocess.PIPE,
             text=True,
         )
+        self.end_status: int | None = None
         assert self._process.stdout is not None
         text = ""
         while not text.rstrip().endswith("}"):
@@ -66,7 +67,8 @@ class UiServer:
     def end(self) -> tuple[int, str]:
         """Ctrl-C, as a person would: the exit status, and what it said on standard error."""
         self._process.send_signal(signal.SIGINT)
-        _, said = self._process.communicate(timeout=30)
+        _, said = self._process.communicate(timeout=60)
+        self.end_status = self._process.returncode
         return self._process.returncode, said
 
     def close(self) -> None:

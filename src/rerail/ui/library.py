@@ -12,6 +12,7 @@ import os
 import stat
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,18 +94,16 @@ class Library:
     def _renewed(self, runs: api.Runs, entries: list[Entry]) -> tuple[api.Runs, list[Entry]]:
         """Live runs first, as they stand now; the others as they were listed."""
         by_id = {run.id: run for run in runs}
-        rows = [
-            self._now(entry, by_id[entry.id])
-            if entry.kind == "run" and entry.state in ("live", "stuck")
-            else entry
-            for entry in entries
-        ]
-        rows.sort(key=lambda entry: entry.state not in ("live", "stuck"))
+        rows = [self._now(entry, by_id) if _is_live(entry) else entry for entry in entries]
+        rows.sort(key=lambda entry: not _is_live(entry))
         return runs, rows
 
-    def _now(self, entry: Entry, run: api.Run) -> Entry:
+    def _now(self, entry: Entry, by_id: dict[str, api.Run]) -> Entry:
+        if entry.members:
+            inside = (self._now(m, by_id) if _is_live(m) else m for m in entry.members)
+            return replace(entry, members=tuple(inside))
         try:
-            return run_entry(api.Run(run.folder, self.store))
+            return run_entry(api.Run(by_id[entry.id].folder, self.store))
         except RerailError:
             return entry  # it goes away just now
 
@@ -161,6 +160,10 @@ class Library:
             return build(take_snapshot(folder))
 
         return self._standings.get(folder.id, int(time.monotonic() / 2), make)
+
+
+def _is_live(entry: Entry) -> bool:
+    return entry.state in ("live", "stuck")
 
 
 def _is_running(path: Path) -> bool:

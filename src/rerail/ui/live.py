@@ -31,6 +31,7 @@ from rerail.wording import duration_in_words
 LOOKS_PER_SECOND = 2
 SLOW_SECONDS = 1.0  # between looks at the list, and at what the processes tell of themselves
 MOST_NEW_LINES = 400
+MOST_LIVE = 200  # rows of the list that move
 _QUEUE = 8  # messages that a slow page may lag behind
 _END_BYTES = 16 << 10
 _WATCHED = (
@@ -230,7 +231,8 @@ class Watches:
 
     def _live_rows(self) -> tuple[str, list[Message]]:
         _, entries = self._library.listing()
-        live = [entry for entry in entries if entry.state in ("live", "stuck")]
+        leaves = [leaf for entry in entries for leaf in entry.members or (entry,)]
+        live = [leaf for leaf in leaves if leaf.state in ("live", "stuck")][:MOST_LIVE]
         rows = [
             {
                 "id": entry.id,
@@ -241,7 +243,11 @@ class Watches:
             }
             for entry in live
         ]
-        shape = [(entry.id, entry.state, len(entry.members)) for entry in entries]
+        # What a group says changes with every trial; what a live run says is in its row.
+        shape = [
+            (entry.id, entry.state, len(entry.members), entry.words if entry.members else "")
+            for entry in entries
+        ]
         return format(hash(tuple(shape)) & 0xFFFFFFFF, "08x"), shown_value(rows)
 
 
