@@ -228,3 +228,15 @@ def test_ctrl_c_ends_it_quietly(tmp_path: Path) -> None:
     assert server.json("/runs.json")["rows"] == []
     status, said = server.end()
     assert (status, said) == (0, "")
+
+
+def test_without_the_packages_it_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from rerail.cli import main
+
+    for name in [name for name in sys.modules if name.startswith(("rerail.ui", "uvicorn"))]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert main(["ui", "--home", str(tmp_path)]) == 2
+    assert "pip install 'rerail[ui]'" in capsys.readouterr().err

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     )
     from rerail.report.build import build_report
     from rerail.report.document import Document
-    from rerail.report.masked_run import MaskedOutput
+    from rerail.report.masked_run import MaskedOutput, masked_line
     from rerail.report.package import pack
     from rerail.report.page_parts import page_top, redactor_of, training_charts
     from rerail.report.stall_stacks import stall_stack_lines
@@ -46,6 +46,7 @@ __all__ = [
     "live_progress",
     "live_screen",
     "markdown",
+    "masked_line",
     "pack",
     "page_top",
     "redactor_of",
@@ -73,6 +74,7 @@ __getattr__ = door(
         "live_progress": "live_progress",
         "live_screen": "live_screen",
         "markdown": "markdown",
+        "masked_line": "masked_run",
         "pack": "package",
         "page_top": "page_parts",
         "redactor_of": "page_parts",

@@ -20,10 +20,10 @@ from typing import Any
 from rerail.errors import RerailError
 from rerail.platform.os_text import shown_value
 from rerail.records import BlackBox, VitalsRow
-from rerail.report import MaskedOutput
+from rerail.report import masked_line
 from rerail.report.live_memory import memory_of
 from rerail.report.live_progress import loss_of, progress_of
-from rerail.store import OutputLine, RunFolder, encode, layout
+from rerail.store import OutputLine, RunFolder, encode, layout, open_regular
 from rerail.ui.library import Library
 from rerail.ui.printed import shown_line
 from rerail.wording import duration_in_words
@@ -31,6 +31,8 @@ from rerail.wording import duration_in_words
 LOOKS_PER_SECOND = 2
 SLOW_SECONDS = 1.0  # between looks at the list, and at what the processes tell of themselves
 MOST_NEW_LINES = 400
+MOST_NEW_BYTES = 1 << 20
+FIRST_LINES = 40
 MOST_LIVE = 200  # rows of the list that move
 _QUEUE = 8  # messages that a slow page may lag behind
 _END_BYTES = 16 << 10
@@ -52,8 +54,8 @@ class Look:
         self._library = library
         self._folder = folder
         self._seen: list[tuple[int, int]] = []
-        self._next_line = 0
-        self._last_partial = ""
+        self._next: tuple[int, int] | None = None  # number and offset of the line to read next
+        self._last_partial = b""
         self._boxes: list[BlackBox] = []
         self._boxes_at = 0.0
         self._stalled_at: float | None = None
@@ -134,20 +136,47 @@ class Look:
 
     def _new_lines(self) -> list[Message]:
         """Lines that the watchers do not have; the last one again while it still grows."""
-        reader = MaskedOutput(self._folder.output(), self._library.redactor(self._folder))
-        lines: list[OutputLine] = reader.tail(MOST_NEW_LINES)
-        new = [line for line in lines if line.number >= self._next_line]
-        if self._next_line == 0:
-            new = new[-40:]
+        lines = self._added_lines() if self._next is not None else None
+        if lines is None:
+            lines = self._folder.output().tail(MOST_NEW_LINES if self._next else FIRST_LINES)
+            lines = [line for line in lines if self._next is None or line.number >= self._next[0]]
         if not lines:
             return []
         last = lines[-1]
-        self._next_line = last.number + (1 if last.is_whole else 0)
-        shown = [shown_line(line) for line in new]
-        if not last.is_whole and len(shown) == 1 and shown[0]["text"] == self._last_partial:
+        end = last.offset + len(last.text) + 1
+        self._next = (last.number + 1, end) if last.is_whole else (last.number, last.offset)
+        if not last.is_whole and len(lines) == 1 and last.text == self._last_partial:
             return []
-        self._last_partial = shown[-1]["text"] if shown and not last.is_whole else ""
-        return shown
+        self._last_partial = b"" if last.is_whole else last.text
+        redactor = self._library.redactor(self._folder)
+        return [shown_line(masked_line(line, redactor)) for line in lines]
+
+    def _added_lines(self) -> list[OutputLine] | None:
+        """What stands behind the lines that were sent, read from there on.
+
+        None where that is too much, or where the output has gone on in another file: then the
+        store's reader finds the end, which of a large output takes longer.
+        """
+        assert self._next is not None
+        number, offset = self._next
+        path = self._folder.path / layout.OUTPUT
+        try:
+            with open_regular(path) as file:
+                size = os.fstat(file.fileno()).st_size
+                has_more = any(self._folder.path.glob("output.tail-*"))
+                if has_more or not offset <= size <= offset + MOST_NEW_BYTES:
+                    return None
+                file.seek(offset)
+                *whole, rest = file.read(size - offset).split(b"\n")
+        except OSError:
+            return None
+        lines = []
+        for text in whole:
+            lines.append(OutputLine(number, text, offset))
+            number, offset = number + 1, offset + len(text) + 1
+        if rest:
+            lines.append(OutputLine(number, rest, offset, is_whole=False))
+        return lines[-MOST_NEW_LINES:]
 
 
 class Watch:

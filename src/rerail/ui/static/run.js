@@ -316,11 +316,11 @@ document.addEventListener("DOMContentLoaded", () => {
     return "";
   }
 
-  drawFirst().finally(() => { isDrawing = false; }).catch((error) => { place.textContent = "The charts cannot be shown: " + error.message; });
+  drawFirst().catch((error) => { place.textContent = "The charts cannot be shown: " + error.message; })
+    .finally(() => { isDrawing = false; loadDetails(); }); // what one waits for first comes first
   loadEnd().then(() => { const line = /^#L(\d+)$/.exec(location.hash); if (line) { jump(Number(line[1])); } }).catch((error) => { lines.textContent = "The output cannot be shown: " + error.message; });
   if (isLive) {
     rerail.listen("?run=" + encodeURIComponent(run), hear);
     setInterval(() => { if (!charts.isZoomed()) { load(charts.names()).catch(() => {}); } }, 30000);
   }
-  loadDetails();
 });
