@@ -114,6 +114,8 @@ def test_a_group_is_one_row_with_a_page(groups: UiServer) -> None:
     page = groups.get(f"/groups/isolate/{KEY}")[2].decode()
     assert "confirmed --n 0 99.1 %" in page and "Ruled out: --bs 8" in page
     assert re.findall(r'data-share="([\d.]+)"', page) == ["0.991", "0.009"]
+    trial = groups.json(f"/groups/isolate/{KEY}.json")["group"]["members"][0]["id"]
+    assert f'href="/groups/isolate/{KEY}"' in groups.get(f"/runs/{trial}")[2].decode()
     study = groups.json("/groups/study/sweep.json")
     assert [(cell["name"], cell["state"]) for cell in study["cells"]] == [
         ("lr=0.1 seed=0", "failed"),

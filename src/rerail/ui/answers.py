@@ -14,7 +14,7 @@ from rerail.investigation import investigation_answer
 from rerail.platform.os_text import shown_value
 from rerail.privacy import SecretRedactor
 from rerail.report.experiments import INVESTIGATION, VERIFICATION, read_experiments
-from rerail.report.run_list import Entry, run_entry
+from rerail.report.run_list import Entry, group_of, run_entry
 from rerail.store import RunFolder, encode
 from rerail.ui import compare, printed, rows, series
 from rerail.ui.library import Library
@@ -32,6 +32,7 @@ def run(library: Library, run_id: str) -> Answer:
     folder = library.folder(run_id)
     record = library.run(run_id)
     entry = run_entry(record)
+    kind, key = group_of(record)
     info = record.info
     top = library.top(folder)
     standing = library.standing(folder) if info.state == "running" else None
@@ -41,6 +42,7 @@ def run(library: Library, run_id: str) -> Answer:
         "state": entry.state,
         "words": entry.words,
         "name": entry.name,
+        "group": None if kind == "run" else {"kind": kind, "key": key},
         "step": entry.step,
         "elapsed_seconds": entry.elapsed_seconds,
         "has_diagnosis": bool(library.answer_at_hand(folder)),

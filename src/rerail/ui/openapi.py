@@ -79,6 +79,7 @@ _SCHEMAS: dict[str, Schema] = {
         state=_STATE,
         words=_TEXT,
         name=_TEXT,
+        group=_or_null(_object(kind=_TEXT, key=_TEXT)),
         step=_or_null(_WHOLE),
         elapsed_seconds=_or_null(_NUMBER),
         has_diagnosis=_FLAG,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,7 +23,7 @@ from rerail.ui.vitals_table import VitalsTable
 from rerail.vitals_columns import PROCESS_COLUMNS
 from rerail.wording import bytes_in_words, seconds_in_words
 
-Stretch = tuple[float, float]
+Column = Mapping[int, float] | Sequence[float]
 # A limit further above the curve than this would press it flat against the axis.
 _LIMIT_IN_VIEW = 3.0
 _END_BYTES = 64 << 10  # of the vitals, for the limit that holds now
@@ -41,7 +41,11 @@ class Request:
 
 
 def charts_of(folder: RunFolder, table: VitalsTable, request: Request) -> dict[str, Any]:
-    table.refresh()
+    with table.as_it_is_now():
+        return _charts_of(folder, table, request)
+
+
+def _charts_of(folder: RunFolder, table: VitalsTable, request: Request) -> dict[str, Any]:
     t = table.t
     told, marks = training_charts(folder)
     end = max([t[-1] if t else 0.0, *(mark.t_seconds for mark in marks)])
@@ -140,9 +144,9 @@ def _memory(folder: RunFolder, table: VitalsTable, request: Request) -> dict[str
     rss, high = table.column("rss_bytes"), table.extreme("rss_bytes", "max")
     anon, shared = table.column("anon_bytes"), table.column("shared_bytes")
     rows = kept_rows(table.extreme("rss_bytes", "min"), high, *_stretch(t, request), request.points)
-    held = array("d", (a + b for a, b in zip(anon, shared, strict=True)))
     series = [_series("file pages", rss, rows, "area", 2)]
     if any(shared):
+        held = {row: anon[row] + shared[row] for row in rows}
         series.append(_series("shared", held, rows, "area", 1))
     series.append(_series("anonymous", anon, rows, "area", 0))
     if any(high[row] != rss[row] for row in rows):
@@ -212,12 +216,12 @@ def _chart(
 
 
 def _series(
-    label: str, values: array[float], rows: Sequence[int], kind: str, tone: int
+    label: str, values: Column, rows: Sequence[int], kind: str, tone: int
 ) -> dict[str, Any]:
     return {"label": label, "kind": kind, "tone": tone, "values": _numbers(values, rows)}
 
 
-def _numbers(values: array[float], rows: Sequence[int]) -> list[float | None]:
+def _numbers(values: Column, rows: Sequence[int]) -> list[float | None]:
     """Whole numbers without their ".0": half the size for bytes and counts."""
     found: list[float | None] = []
     for row in rows:

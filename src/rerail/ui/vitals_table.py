@@ -16,6 +16,7 @@ import os
 import threading
 from array import array
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -128,13 +129,20 @@ def _keep(kept: Sparse, name: str, value: float, row: int) -> None:
 
 
 class VitalsTable:
-    """The columns of a run. `refresh` reads what was added; columns are made when asked for."""
+    """The columns of a run, made when they are asked for."""
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
         self._history, self._old, self._recent = _Rows(), _Rows(), _Rows()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._columns: dict[str, array[float]] = {}
+
+    @contextmanager
+    def as_it_is_now(self) -> Iterator[None]:
+        """Read what was added; until the block ends all columns are of one length."""
+        with self._lock:
+            self.refresh()
+            yield
 
     def refresh(self) -> None:
         with self._lock:
