@@ -251,3 +251,47 @@ def test_a_live_run_moves_without_being_asked(browser: Any, tmp_path: Path) -> N
             running.terminate()
             running.wait(60)
         server.close()
+
+
+DIES = """
+import os, signal, sys, time
+for step in range(30):
+    print(f"step {step}", flush=True)
+    time.sleep(0.02)
+    if step == 20 and sys.argv[-1] != "0":
+        os.kill(os.getpid(), signal.SIGSEGV)
+"""
+
+
+def test_an_investigation_is_seen_as_it_goes_on(browser: Any, tmp_path: Path) -> None:
+    home, program = tmp_path / "store", tmp_path / "dies.py"
+    home.mkdir()
+    program.write_text(DIES)
+    server = UiServer(home)
+    working: subprocess.Popen[bytes] | None = None
+    try:
+        with visiting(browser, server.address) as visit:
+            page = visit.page
+            page.wait_for_selector("text=Nothing is recorded here yet")
+            working = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "rerail", "isolate", "--home", str(home)),
+                    *("--try", "--workers 0", "--"),
+                    *(sys.executable, str(program), "--workers", "2"),
+                ],
+                cwd=tmp_path,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            page.wait_for_selector("#list a[href^='/groups/isolate/']")
+            visit.go(page.locator("#list a[href^='/groups/isolate/']").first.get_attribute("href"))
+            page.wait_for_selector("h1.well")  # pushed: nobody loads the page anew
+            assert "confirmed --workers 0" in page.inner_text("h1")
+            assert page.locator(".runs .run").count() >= 3
+            assert page.locator("#belief li").count() >= 2
+            visit.demand_peace()
+    finally:
+        if working is not None:
+            working.terminate()
+            working.wait(60)
+        server.close()

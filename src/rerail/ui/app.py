@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from starlette.applications import Starlette
+from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -74,7 +75,12 @@ class Pages:
             return _json(found)
         top = await _made(lambda: self.library.top(self.library.folder(run_id)))
         text = pages.render_document("run.html", top, found=found)
-        return _html(text)
+        # The page asks for its charts as soon as it is there: a day of vitals is read meanwhile.
+        return HTMLResponse(_bytes(text), background=BackgroundTask(self._read_ahead, run_id))
+
+    def _read_ahead(self, run_id: str) -> None:
+        with suppress(RerailError):
+            self.library.table(self.library.folder(run_id)).refresh()
 
     async def details(self, request: Request) -> Response:
         run_id = request.path_params["run"]
@@ -256,7 +262,11 @@ def _is_json(request: Request) -> bool:
 
 
 def _html(text: str, status: int = 200) -> Response:
-    return HTMLResponse(text.encode("utf-8", "backslashreplace"), status)
+    return HTMLResponse(_bytes(text), status)
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")
 
 
 def _text_of(value: Any) -> str:
