@@ -21,8 +21,9 @@ function Charts(place, options) {
     if (value === 0) { return "0 s"; }
     if (Math.abs(value) < 1) { return +(value * 1000).toPrecision(3) + " ms"; }
     if (Math.abs(value) < 120) { return +value.toPrecision(4) + " s"; }
-    if (Math.abs(value) < 7200) { return +(value / 60).toPrecision(4) + " min"; }
-    return +(value / 3600).toPrecision(4) + " h";
+    const whole = Math.round(value);
+    const parts = [[Math.floor(whole / 3600), "h"], [Math.floor((whole % 3600) / 60), "min"], [whole % 60, "s"]];
+    return parts.filter((part) => part[0]).map((part) => part.join(" ")).join(" ");
   }
 
   const formats = {
@@ -33,6 +34,10 @@ function Charts(place, options) {
   };
   const byteSteps = Array.from({ length: 40 }, (_, power) => 2 ** (power + 10));
   const countSteps = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 100000];
+
+  // Steps of time that a clock has: 15 min and 6 h, not 16.67 min and 2.778 h.
+  const timeSteps = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30,
+    60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 432000, 864000, 8640000];
 
   // Areas lie on top of each other: each says its own part, not the height that it reaches.
   function ownPart(chart, number, value, at) {
@@ -165,6 +170,7 @@ function Charts(place, options) {
     if (chart.unit === "bytes") { yAxis.incrs = byteSteps; }
     if (chart.unit === "count") { yAxis.incrs = countSteps; }
     const xAxis = Object.assign({}, axis, { values: (_, ticks) => ticks.map(chart.bySteps ? formats.count : seconds), space: 70, size: 26 });
+    if (!chart.bySteps) { xAxis.incrs = timeSteps; }
     const settings = {
       width: Math.max(parts.plot.clientWidth, 200), height: parts.figure.classList.contains("wide") ? 260 : 190,
       padding: [marks.length > 1 ? 30 : 18, 12, 0, 0],
