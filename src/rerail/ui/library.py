@@ -82,7 +82,8 @@ class Library:
 
         def make() -> tuple[api.Runs, list[Entry]]:
             runs = api.runs(self.home)
-            runs[:] = [run for run in runs if _is_own_folder(run.folder)]
+            own = _own_folders(self.store.runs)
+            runs[:] = [run for run in runs if run.id in own]
             self._live = tuple(run.id for run in runs if run.state == "running")
             return runs, entries_of(runs, self.home)
 
@@ -191,6 +192,15 @@ def _size_and_time(path: Path) -> tuple[int, int]:
         return status.st_size, status.st_mtime_ns
     except OSError:
         return -1, 0
+
+
+def _own_folders(runs: Path) -> set[str]:
+    """Names of folders, without links to folders elsewhere: without a question for each."""
+    try:
+        with os.scandir(runs) as found:
+            return {each.name for each in found if each.is_dir(follow_symlinks=False)}
+    except OSError:
+        return set()
 
 
 def _is_own_folder(path: Path) -> bool:

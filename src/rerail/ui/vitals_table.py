@@ -30,10 +30,10 @@ _BLOCK = 4 << 20
 _NAN = math.nan
 _RESIDENT = ("rss_anon_bytes", "rss_file_bytes", "rss_shared_bytes")
 _ELSEWHERE = ("anon_elsewhere_bytes", "file_elsewhere_bytes", "shared_elsewhere_bytes")
-_DRAWN = (
+_DRAWN = {
     "tree.rss_bytes",
     *(f"tree.{column.name}" for column in PROCESS_COLUMNS if column.chart),
-)
+}
 _MOST_NAMES = 500  # no machine has so many
 Sparse = dict[str, tuple["array[float]", "array[float]"]]  # by name, row numbers and values
 _KNOWN = {column.name for column in PROCESS_COLUMNS}
@@ -76,29 +76,32 @@ class _Rows:
             return False  # not there yet, or no file: nothing was observed
 
     def _take(self, lines: list[bytes]) -> None:
-        loads = orjson.loads
+        """The inmost loop: a day has 86,400 rows, and somebody waits for the first chart."""
+        loads, width = orjson.loads, len(self.names)
+        add_t, add_span, add_row = self.t.append, self.span.append, self.flat.extend
         for line in lines:
             try:
                 value = loads(line)
                 if "process_fields" in value:
                     self._begin(value["process_fields"])
+                    width = len(self.names)
                     continue
                 tree = array("d", value["tree"])
                 t, span = float(value["t"]), float(value.get("span", 0))
+                highest, lowest = value.get("max"), value.get("min")
             except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
                 continue
-            if len(tree) != len(self.names) or not 0 <= t < 1e9:
+            if len(tree) != width or not 0 <= t < 1e9:
                 continue
-            row = len(self.t)
-            self.t.append(t)
-            self.span.append(span)
-            self.flat.extend(tree)
-            if value.get("max"):
-                _keep_extremes(self.highest, value["max"], row)
-            if value.get("min"):
-                _keep_extremes(self.lowest, value["min"], row)
+            add_t(t)
+            add_span(span)
+            add_row(tree)
+            if highest:
+                _keep_extremes(self.highest, highest, len(self.t) - 1)
+            if lowest:
+                _keep_extremes(self.lowest, lowest, len(self.t) - 1)
             if b'"gpu' in line:
-                _keep_gpus(self.machine, value.get("machine"), row)
+                _keep_gpus(self.machine, value.get("machine"), len(self.t) - 1)
 
     def _begin(self, names: Any) -> None:
         """The header. After a guardian took over there is a second one, of the same columns."""
@@ -107,11 +110,12 @@ class _Rows:
 
 
 def _keep_extremes(kept: Sparse, told: Any, row: int) -> None:
-    """Of the columns that are drawn: this is done for every second of a run."""
-    for name in _DRAWN:
-        value = told.get(name) if type(told) is dict else None
-        if type(value) is int or type(value) is float:
-            _keep(kept, name, value, row)
+    """Of the columns that are drawn."""
+    if type(told) is not dict:
+        return
+    for name in _DRAWN & told.keys():
+        if type(told[name]) in (int, float):
+            _keep(kept, name, told[name], row)
 
 
 def _keep_gpus(kept: Sparse, told: Any, row: int) -> None:
