@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+from pathlib import Path
 
 import pytest
 from conftest import RUNS
@@ -208,3 +209,50 @@ def test_a_failure_is_a_plain_sentence(server: UiServer) -> None:
     assert json.loads(body)["error"] == "page is not a whole number from 1 to 1000000"
     status, _, body = server.get("/runs?state=<script>")
     assert status == 400 and b"<script>" not in body and b"state is none of" in body
+
+
+def test_beyond_loopback_only_addresses_and_our_own_name(tmp_path: Path) -> None:
+    """A plain address cannot be bent by DNS; any other name can."""
+    server = UiServer(tmp_path, "--host", "0.0.0.0", "--port", "0")
+    server.host = "127.0.0.1"
+    try:
+        bearer = {"Authorization": f"Bearer {server.token}"}
+        for name in ("10.1.2.3", "127.0.0.1", "[2001:db8::1]", socket.gethostname()):
+            host = {"Host": f"{name}:{server.port}"}
+            assert server.ask("/runs", {**host, **bearer})[0] == 200, name
+            assert server.ask("/runs", host)[0] == 401, name
+        for name in ("evil.example", "10.1.2.3.evil.example", "1"):
+            assert server.ask("/runs", {"Host": f"{name}:{server.port}", **bearer})[0] == 421, name
+    finally:
+        server.close()
+
+
+def test_beyond_loopback_it_says_what_is_exposed(capsys: pytest.CaptureFixture[str]) -> None:
+    from rerail.cli.ui import _tell
+    from rerail.ui import UiSettings
+
+    _tell("http://box:1/?token=t", UiSettings(Path("/store"), "0.0.0.0", 1), False)
+    said = capsys.readouterr().out
+    assert "everybody on the network" in said and "not encrypted" in said and "ssh -L" in said
+    _tell("http://127.0.0.1:1/?token=t", UiSettings(Path("/store"), "127.0.0.1", 1), False)
+    assert "Only this machine can open it" in capsys.readouterr().out
+
+
+def test_a_port_that_is_taken_is_said_to_be(tmp_path: Path, server: UiServer) -> None:
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-m", "rerail", "ui", "--home", str(tmp_path)]
+    taken = subprocess.run(
+        [*command, "--port", str(server.port)], capture_output=True, text=True, timeout=60
+    )
+    assert taken.returncode == 2
+    assert f"cannot listen on 127.0.0.1 port {server.port}" in taken.stderr
+    assert "--port" in taken.stderr
+
+
+def test_the_head_of_a_page_has_no_body(server: UiServer) -> None:
+    bearer = {"Authorization": f"Bearer {server.token}"}
+    for path in ("/runs", "/runs.json", f"/runs/{RUN}"):
+        status, headers, body = server.ask(path, bearer, "HEAD")
+        assert status == 200 and body == b"" and int(headers["content-length"]) > 100

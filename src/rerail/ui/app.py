@@ -213,7 +213,7 @@ def make_app(settings: UiSettings) -> Guard:
     handlers: Any = {
         HTTPException: _refused,
         RerailError: _not_answered,
-        TimeoutError: _too_slow,
+        asyncio.TimeoutError: _too_slow,  # before Python 3.11 not the built-in one
         Exception: _defect,
     }
     app = Starlette(routes=routes, exception_handlers=handlers)
