@@ -242,3 +242,34 @@ def test_without_the_packages_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert main(["ui", "--home", str(tmp_path)]) == 2
     assert "pip install 'rerail[ui]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {},
+        {"status": 7, "changes": 7, "command": 7, "posterior": 7, "trials": 7},
+        {"command": {"a": 1}, "posterior": {"a": 1}, "trials": [7, None, []], "ruled_out": "x"},
+        {"command": [1, None, EVIL], "posterior": [1, None, {}, {"probability": "1"}]},
+        {"posterior": [{"text": EVIL, "probability": 1}, {"probability": 7}], "confidence": "x"},
+        {"posterior": [{"text": [EVIL], "probability": 0.5}], "failure": [EVIL], "status": EVIL},
+    ],
+)
+def test_a_notebook_that_anybody_wrote_breaks_no_page(
+    tmp_path: Path, answer: dict[str, Any]
+) -> None:
+    from rerail.ui import answers, pages
+    from rerail.ui.library import Library
+
+    store = Store(tmp_path)
+    writer = a_run(store, Outcome("ok", "well"), investigation=KEY, changes=[])
+    (tmp_path / "investigations").mkdir()
+    text = json.dumps({"answer": answer, "trials": []})
+    (tmp_path / "investigations" / f"{KEY}.json").write_text(text)
+    library = Library(tmp_path)
+    found = answers.group(library, "isolate", KEY)
+    top = library.top(library.folder(writer.path.name))
+    name = answers.document_name("isolate")
+    written = pages.render_experiments(name, found["document"], top)
+    page = pages.render("group.html", written, found=found)
+    assert "<script>" not in page and "<img" not in page

@@ -6,6 +6,7 @@ its own, reads only; what goes wrong and can be acted on is a RerailError.
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,14 @@ def group(library: Library, kind: str, key: str) -> Answer:
         if entry.kind == kind and key in (entry.id, row["key"]):
             cells = _cells(entry, by_id) if kind == "study" else []
             document = _document(library.home, entry, by_id)
-            return {"schema": 1, "group": row, "document": document, "cells": cells}
+            return {
+                "schema": 1,
+                "group": row,
+                "command": _command(document),
+                "beliefs": _beliefs(document),
+                "document": document,
+                "cells": cells,
+            }
     raise UnknownRun(f"no {kind[:20]} {key[:80]!r} in this store", "The list has all of them.")
 
 
@@ -139,6 +147,23 @@ def _document(home: Path, entry: Entry, by_id: dict[str, Any]) -> Answer:
     redactor.learn_value(found)
     redactor.finish_learning()
     return shown_value(redactor.mask_value(found)) or {}
+
+
+def _command(document: Answer) -> str:
+    """As it would be typed; a notebook is a file that anybody may have written."""
+    words = document.get("command")
+    return shlex.join(str(word) for word in words) if isinstance(words, list) else ""
+
+
+def _beliefs(document: Answer) -> list[Answer]:
+    """What may be true, the likeliest first as the investigation has it."""
+    told = document.get("posterior")
+    found = []
+    for each in told if isinstance(told, list) else []:
+        share = each.get("probability") if isinstance(each, dict) else None
+        if isinstance(share, (int, float)) and 0 <= share <= 1:
+            found.append({"text": str(each.get("text") or ""), "probability": float(share)})
+    return found
 
 
 def document_name(kind: str) -> str:

@@ -139,7 +139,13 @@ _SCHEMAS: dict[str, Schema] = {
             )
         ),
     ),
-    "Group": _document(group=_ref("Row"), document=_ANY, cells=_list(_ANY)),
+    "Group": _document(
+        group=_ref("Row"),
+        command=_TEXT,
+        beliefs=_list(_object(text=_TEXT, probability=_NUMBER)),
+        document=_ANY,
+        cells=_list(_ANY),
+    ),
     "Failure": _document(error=_TEXT, help=_TEXT),
 }
 

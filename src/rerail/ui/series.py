@@ -134,7 +134,18 @@ def _line(
     series = [_series(title.lower(), values, rows, "line", 0)]
     if any(high[row] > values[row] for row in rows):
         series.append(_series("highest", high, rows, "peak", 3))
-    return _chart(name, title, unit, t, rows, series, "")
+    return _chart(name, title, unit, t, rows, series, _in_words(t, values, high, unit))
+
+
+def _in_words(t: Sequence[float], values: array[float], high: array[float], unit: str) -> str:
+    """What the whole curve does, for whoever cannot see it."""
+    observed = [value for value in values if value == value]
+    highest = max(value for value in high if value == value)
+    words = {"bytes": bytes_in_words, "seconds": seconds_in_words}.get(unit, "{:.3g}".format)
+    return (
+        f"From {words(observed[0])} to {words(observed[-1])}, highest {words(highest)}"
+        f" at {seconds_in_words(t[high.index(highest)])}."
+    )
 
 
 def _memory(folder: RunFolder, table: VitalsTable, request: Request) -> dict[str, Any] | None:
