@@ -19,7 +19,7 @@ $(STAMP): pyproject.toml $(wildcard workloads/*/pyproject.toml) scripts/system-p
 	test -x $(BIN)/python || '$(PYTHON)' -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --group test --group environments --group lint
-	$(BIN)/python -m pip install --quiet --editable '.[stacks]'
+	$(BIN)/python -m pip install --quiet --editable '.[stacks,ui]'
 ifneq ($(TRAINING),no)
 	$(BIN)/python -m pip install --quiet --group training
 	$(BIN)/python -m pip install --quiet --editable 'workloads/twotower[text,faiss]' \

@@ -225,10 +225,11 @@ OPENED_ELSEWHERE = {
     "study/artifacts.py": "the user's results",
     "study/completeness.py": "the user's results",
     "study/html.py": "our own style sheets",
+    "ui/pages.py": "our own style sheets and scripts",
 }
 ROOMS_THAT_READ_RUNS = {
     *("store", "recorder", "evidence", "diagnosis", "scheduling", "investigation"),
-    *("checkpoints", "remedies", "study", "live", "report", "watch", "cli"),
+    *("checkpoints", "remedies", "study", "live", "report", "watch", "ui", "cli"),
 }
 OPENING = {"open", "read_text", "read_bytes", "fromfile", "memmap", "copyfile", "sqlite3.connect"}
 OPENED_BY_NAME = {"Notebook", "webbrowser", "segment", "archive", "smaller", "socket", "client"}

@@ -16,7 +16,7 @@ import click
 # The order of a person's day; what is not named here follows by its name.
 _ORDER = [
     *("run", "explain", "isolate", "verify", "check", "study"),
-    *("runs", "show", "watch", "stacks", "report", "pack", "causes", "rm"),
+    *("runs", "show", "watch", "ui", "stacks", "report", "pack", "causes", "rm"),
     *("mcp", "skill"),
 ]
 

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from rerail.live.alerts import Alert, GateLine, gates_of
     from rerail.live.follower import Follower, take_snapshot
     from rerail.live.machine import Gauge
-    from rerail.live.memory import Memory
+    from rerail.live.memory import Memory, memory_of
     from rerail.live.processes import ProcessLine
-    from rerail.live.progress import Loss, Progress
+    from rerail.live.progress import Loss, Progress, loss_of, progress_of
     from rerail.live.snapshot import Snapshot
     from rerail.live.view import LiveView, build, one_line, one_line_of, readable
 
@@ -33,8 +33,11 @@ __all__ = [
     "Snapshot",
     "build",
     "gates_of",
+    "loss_of",
+    "memory_of",
     "one_line",
     "one_line_of",
+    "progress_of",
     "readable",
     "take_snapshot",
 ]
@@ -54,6 +57,9 @@ __getattr__ = door(
         "Alert": "alerts",
         "build": "view",
         "gates_of": "alerts",
+        "loss_of": "progress",
+        "memory_of": "memory",
+        "progress_of": "progress",
         "one_line": "view",
         "one_line_of": "view",
         "readable": "view",

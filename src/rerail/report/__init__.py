@@ -13,6 +13,7 @@ from rerail.lazy import door
 if TYPE_CHECKING:
     from rerail.report import (
         cause_page,
+        experiments,
         html,
         live_screen,
         markdown,
@@ -23,26 +24,35 @@ if TYPE_CHECKING:
         terminal,
     )
     from rerail.report.build import build_report
+    from rerail.report.document import Document
     from rerail.report.ended_metrics import last_metrics
     from rerail.report.ending_line import finish_line, last_step_and_loss
     from rerail.report.job_summary import step_summary
+    from rerail.report.masked_run import MaskedOutput, masked_line
     from rerail.report.package import pack
+    from rerail.report.page_parts import page_top, redactor_of, training_charts
     from rerail.report.stall_stacks import stall_stack_lines
     from rerail.report.writing import PRIVATE_MODE, SHARED_MODE, append_to_file, write_file
 
 __all__ = [
     "PRIVATE_MODE",
     "SHARED_MODE",
+    "Document",
+    "MaskedOutput",
     "append_to_file",
     "build_report",
     "cause_page",
+    "experiments",
     "finish_line",
     "html",
     "last_metrics",
     "last_step_and_loss",
     "live_screen",
     "markdown",
+    "masked_line",
     "pack",
+    "page_top",
+    "redactor_of",
     "run_list",
     "run_table",
     "stacks_now",
@@ -50,12 +60,15 @@ __all__ = [
     "step_summary",
     "stopped_trial",
     "terminal",
+    "training_charts",
     "write_file",
 ]
 
 __getattr__ = door(
     __name__,
     {
+        "Document": "document",
+        "MaskedOutput": "masked_run",
         "PRIVATE_MODE": "writing",
         "SHARED_MODE": "writing",
         "append_to_file": "writing",
@@ -65,9 +78,13 @@ __getattr__ = door(
         "html": "html",
         "last_metrics": "ended_metrics",
         "last_step_and_loss": "ending_line",
+        "experiments": "experiments",
         "live_screen": "live_screen",
         "markdown": "markdown",
+        "masked_line": "masked_run",
         "pack": "package",
+        "page_top": "page_parts",
+        "redactor_of": "page_parts",
         "run_list": "run_list",
         "run_table": "run_table",
         "stacks_now": "stacks_now",
@@ -75,6 +92,7 @@ __getattr__ = door(
         "step_summary": "job_summary",
         "stopped_trial": "stopped_trial",
         "terminal": "terminal",
+        "training_charts": "page_parts",
         "write_file": "writing",
     },
 )

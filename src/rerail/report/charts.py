@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def timeline(run: RecordedRun) -> list[Chart]:
-    marks = _marks(run)
+    marks = marks_of(run)
     found = [
         _memory(run, marks),
         *(_column(run, marks, column) for column in PROCESS_COLUMNS if column.chart),
@@ -49,7 +49,8 @@ def thin(rows: Sequence[T], value: Callable[[T], float], most: int = MOST_POINTS
     return [rows[i] for i in sorted(keep)]
 
 
-def _marks(run: RecordedRun) -> list[Mark]:
+def marks_of(run: RecordedRun) -> list[Mark]:
+    """Moments worth a line in every chart: the death, other killed processes, standing still."""
     stall = telling_stall(run)
     found = [Mark(stall.t_seconds, "no progress")] if stall is not None else []
     main = run.main

@@ -12,6 +12,7 @@ import base64
 import functools
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from importlib import resources
 from typing import Any
@@ -68,6 +69,30 @@ def _render(document: Document) -> str:
     return page
 
 
+def macros(document: Document, link_of: Callable[[str], str]) -> Any:
+    """What the page writes blocks with (`render`, `proof`), for a page that has a frame of its own.
+
+    `link_of` says where on that page a source can be seen. Texts come out escaped.
+    """
+    empty = replace(document, sections=[], facts=Facts([]), proof=None)
+    return (
+        _environment()
+        .get_template("report.html")
+        .make_module(
+            {
+                "document": empty,
+                "style": "",
+                "script": "",
+                "policy": "",
+                "chart_data": "",
+                "kind_of": _kind_of,
+                "link_of": link_of,
+                "table_of": chart_table,
+            }
+        )
+    )
+
+
 @functools.lru_cache(maxsize=1)
 def _environment() -> Any:
     import jinja2  # late: the import costs what a whole `rerail run` may cost
@@ -84,19 +109,20 @@ def _environment() -> Any:
     return environment
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A file of the page's own look, as text."""
     return (resources.files("rerail.report") / "assets" / name).read_text(encoding="utf-8")
 
 
 @functools.lru_cache(maxsize=1)
 def _style() -> str:
-    return _asset("uPlot.min.css") + "\n" + _asset("report.css")
+    return asset("uPlot.min.css") + "\n" + asset("report.css")
 
 
 @functools.lru_cache(maxsize=1)
 def _script() -> str:
-    licence = _asset("LICENSE.uPlot").strip()
-    return f"/*\nuPlot\n{licence}\n*/\n{_asset('uPlot.iife.min.js')}\n{_asset('report.js')}"
+    licence = asset("LICENSE.uPlot").strip()
+    return f"/*\nuPlot\n{licence}\n*/\n{asset('uPlot.iife.min.js')}\n{asset('report.js')}"
 
 
 def _policy(style: str, script: str) -> str:

@@ -41,13 +41,13 @@ def mask_run(folder: RunFolder, diagnosis: dict[str, Any], redactor: Redactor) -
         run=_masked_records(run, redactor),
         diagnosis=as_object(redactor.mask_value(diagnosis)),
         experiments=as_object(redactor.mask_value(experiments)),
-        output=_MaskedOutput(output, redactor),
+        output=MaskedOutput(output, redactor),
         output_text=redactor.mask(text),
         redactor=redactor,
     )
 
 
-class _MaskedOutput(OutputReader):
+class MaskedOutput(OutputReader):
     """The output with masks in place of secrets, before any line is cut to length."""
 
     def __init__(self, inner: OutputReader, redactor: Redactor) -> None:
@@ -59,15 +59,16 @@ class _MaskedOutput(OutputReader):
         return self._inner.dropped_bytes
 
     def tail(self, count: int) -> list[OutputLine]:
-        return [self._masked(line) for line in self._inner.tail(count)]
+        return [masked_line(line, self._redactor) for line in self._inner.tail(count)]
 
     def lines(self, first: int = 1, last: int | None = None) -> Any:
-        return (self._masked(line) for line in self._inner.lines(first, last))
+        return (masked_line(line, self._redactor) for line in self._inner.lines(first, last))
 
-    def _masked(self, line: OutputLine) -> OutputLine:
-        # Colours first: the end of an escape sequence would hide the beginning of a token.
-        text = self._redactor.mask(readable(line.text, longest=None))
-        return line._replace(text=text.encode("utf-8", "replace"))
+
+def masked_line(line: OutputLine, redactor: Redactor) -> OutputLine:
+    # Colours first: the end of an escape sequence would hide the beginning of a token.
+    text = redactor.mask(readable(line.text, longest=None))
+    return line._replace(text=text.encode("utf-8", "replace"))
 
 
 def _teach(
