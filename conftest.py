@@ -52,9 +52,11 @@ def _forget_variables() -> None:
 _forget_variables()
 
 
-def pytest_runtest_setup() -> None:
+def pytest_runtest_setup(item: pytest.Item) -> None:
     """Imports of earlier tests leave variables too: sklearn's sets KMP_DUPLICATE_LIB_OK."""
     _forget_variables()
+    if item.get_closest_marker("torch") is not None and find_spec("torch") is None:
+        pytest.skip("torch is not installed (TRAINING=no)")
 
 
 class NeedsTraining(pytest.Module):
