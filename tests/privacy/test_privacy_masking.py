@@ -347,3 +347,9 @@ def test_a_forked_child_gives_no_numbers_of_its_own(tmp_path) -> None:
 def test_two_commands_that_differ_in_a_password_are_one_command() -> None:
     first, second = (fingerprint(["x", "--password", p], "/") for p in ("hunter22", "zebra77"))
     assert first == second != fingerprint(["x", "--epochs", "3"], "/")
+
+
+def test_the_version_of_a_package_is_no_secret_whatever_the_package_is_called() -> None:
+    packages = {"PyJWT": "2.8.0", "tokenizers": "0.21.1", "google-auth": "2.36.0rc1"}
+    assert Masker().mask_value({"packages": packages}) == {"packages": packages}
+    assert Masker().mask_value({"password": "2.8.0"})["password"].startswith("[secret")

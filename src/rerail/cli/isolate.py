@@ -58,6 +58,11 @@ if TYPE_CHECKING:
     metavar="OLD NEW",
     help="Two lists of pip freeze: try every package that differs in its old version.",
 )
+@click.option(
+    "--since",
+    metavar="DATE|FILE",
+    help="The same against what is installed now: what a run before DATE recorded, or a list.",
+)
 @keep_option
 @confidence_option(0.99, "confirmed")
 @budget_option("30m")
@@ -122,6 +127,7 @@ def command(
     home: Path | None,
     tries: tuple[str, ...],
     upgrades: tuple[Path, Path] | None,
+    since: str | None,
     keeps_environments: bool,
     confidence: float,
     budget: float,
@@ -156,13 +162,9 @@ def command(
         )
     if lists:
         return _list(command, home, as_json=as_json)
-    from rerail.investigation import IsolateOptions, read_upgrades
+    from rerail.investigation import IsolateOptions
 
-    if upgrades is not None:
-        found = read_upgrades(*upgrades)
-        for note in found.notes:
-            click.echo(f"rerail: {note}", err=True)
-        tries = (*tries, *found.changes)
+    tries = (*tries, *_upgraded(upgrades, since, command, home))
     options = IsolateOptions(
         confidence=confidence,
         budget_seconds=budget,
@@ -205,6 +207,30 @@ def _investigate(
             return investigate(command, tries, store, options, view)
     lines = Lines(lambda text: click.echo(f"rerail: {text}", err=True), asker())
     return investigate(command, tries, store, options, lines)
+
+
+def _upgraded(
+    upgrades: tuple[Path, Path] | None,
+    since: str | None,
+    command: tuple[str, ...],
+    home: Path | None,
+) -> tuple[str, ...]:
+    """The changes that take upgrades back."""
+    if upgrades is not None and since is not None:
+        raise UsageError("--upgrades and --since ask the same in two ways: give one of them")
+    if upgrades is None and since is None:
+        return ()
+    from rerail.investigation import read_upgrades, upgrades_since
+
+    if upgrades is not None:
+        found = read_upgrades(*upgrades)
+    else:
+        assert since is not None
+        store = store_to_write(home)
+        found = upgrades_since(since, list(command), Path.cwd(), os.environ, store)
+    for note in found.notes:
+        click.echo(f"rerail: {note}", err=True)
+    return found.changes
 
 
 def _list(command: tuple[str, ...], home: Path | None, *, as_json: bool) -> int:

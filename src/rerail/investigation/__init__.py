@@ -12,6 +12,7 @@ from rerail.lazy import door
 
 if TYPE_CHECKING:
     from rerail.investigation.edits.versions import ProgramVersions
+    from rerail.investigation.environments.since import upgrades_since
     from rerail.investigation.environments.upgrades import read_upgrades
     from rerail.investigation.environments.uv import EnvironmentNotBuilt
     from rerail.investigation.planner.inquiry import Investigation
@@ -78,6 +79,7 @@ __all__ = [
     "read_upgrades",
     "runs_with_failure",
     "summary_lines",
+    "upgrades_since",
 ]
 
 __getattr__ = door(
@@ -122,6 +124,7 @@ __getattr__ = door(
         "lifetimes": "session.earlier",
         "measure": "session.exposure",
         "read_upgrades": "environments.upgrades",
+        "upgrades_since": "environments.since",
         "summary_lines": "session.view",
     },
 )

@@ -43,6 +43,7 @@ _STRONG_PAIRS = (["api", "key"], ["access", "key"], ["secret", "key"], ["private
 # Whole names that are a secret's as a flag or a variable, and ordinary words elsewhere.
 _SECRET_FLAGS = frozenset({"pass", "pw", "pat"})
 # Flags whose value is a secret where it is a URL: whoever knows it can write to the receiver.
+_VERSION = re.compile(r"v?\d{1,4}(?:\.\d{1,4}){1,3}(?:(?:\.?(?:dev|post)|a|b|rc)\d{1,4})?")
 _ADDRESS_FLAGS = frozenset({"notify"})
 _HARMLESS_NAMES = re.compile(
     r"^(TOKENIZERS?_|.*_TOKENIZERS?($|_)|MAX_.*TOKENS|NUM_.*TOKENS|.*_(MAX|NUM|NEW)_TOKENS?$"
@@ -114,6 +115,8 @@ def is_secret_value(name: str, value: str, is_certain: bool = True) -> bool:
         return False
     words = words_of(bare)
     is_strong = not _STRONG_WORDS.isdisjoint(words) or words[-2:] in _STRONG_PAIRS
+    if not is_strong and _VERSION.fullmatch(value):
+        return False  # of a package that is called pyjwt or tokenizers
     if is_certain or is_strong:
         return is_certain or len(value) >= 3
     has_digit = any(c.isdigit() for c in value)

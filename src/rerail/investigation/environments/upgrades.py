@@ -6,7 +6,7 @@ one for each package whose version differs, that came or that went, and what was
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,19 +27,28 @@ class Upgrades:
 
 def read_upgrades(old: Path, new: Path) -> Upgrades:
     notes: list[str] = []
-    before, after = dict(_read(old, notes)), dict(_read(new, notes))
+    before, after = dict(read_list(old, notes)), dict(read_list(new, notes))
+    return compare(
+        before, after, f"{old} and {new} name the same versions: nothing was upgraded", notes
+    )
+
+
+def compare(
+    before: Mapping[str, str], after: Mapping[str, str], if_same: str, notes: Sequence[str]
+) -> Upgrades:
+    """By name, requirements of before and of now; `if_same` is the complaint."""
     changes = []
     for name in sorted({*before, *after}):
         if name not in before:
             changes.append(f"{WITHOUT}{name}")
-        elif before[name] != after.get(name):
+        elif name not in after or _pin(before[name]) != _pin(after[name]):
             changes.append(before[name])
     if not changes:
-        raise UsageError(f"{old} and {new} name the same versions: nothing was upgraded")
+        raise UsageError(if_same)
     return Upgrades(tuple(changes), tuple(notes))
 
 
-def _read(path: Path, notes: list[str]) -> Iterator[tuple[str, str]]:
+def read_list(path: Path, notes: list[str]) -> Iterator[tuple[str, str]]:
     """Name and requirement of each line that says exactly what was installed."""
     try:
         with path.open("rb") as file:
@@ -60,6 +69,19 @@ def _read(path: Path, notes: list[str]) -> Iterator[tuple[str, str]]:
             yield normalised(requirement.name), str(requirement)
         else:
             notes.append(f"{path}: passed over {stripped!r}, which names no exact version")
+
+
+def _pin(line: str) -> tuple[str, str]:
+    """Version or source, whatever the spelling of the name."""
+    requirement = Requirement(line)
+    return str(requirement.specifier), requirement.url or ""
+
+
+def is_exact(line: str) -> bool:
+    try:
+        return _is_exact(Requirement(line))
+    except InvalidRequirement:
+        return False
 
 
 def _is_exact(requirement: Requirement) -> bool:
