@@ -211,12 +211,12 @@ def test_a_trial_that_rerail_stopped_is_clean_wherever_it_is_shown(
     store: Store, capsys: pytest.CaptureFixture[str]
 ) -> None:
     crashed, stopped = an_investigation(store)[-2:]
-    for command in ("show", "explain"):
-        main([command, stopped.id])
+    for command in (["show"], ["explain"], ["explain", "--json"]):
+        assert main([*command, stopped.id]) == 0
         said = " ".join(capsys.readouterr().out.split())
         assert "Clean for 22 steps with --n 0, then stopped by" in said
         assert "SIGTERM" not in said and "scheduler" not in said
-        main([command, crashed.id])
+        main([*command, crashed.id])
         assert "Clean for" not in capsys.readouterr().out
     rows = {row["id"]: row for row in document(capsys, "--all")["runs"]}
     assert rows[stopped.id]["headline"] == "clean, stopped after 22 steps"

@@ -80,11 +80,12 @@ def command(
     if each:
         return _each(what, why_not, home, as_json, server)
     diagnosis = _diagnosis(what or ("last",), home, server)
+    document = _document(diagnosis, why_not, home)
     if as_json:
-        print_json(_document(diagnosis, why_not))
+        print_json(document)
     else:
-        _show(diagnosis, why_not, home)
-    return 1 if diagnosis.causes else 0
+        _show(diagnosis, document, why_not)
+    return 1 if document["causes"] else 0
 
 
 def _check_cause(cause_id: str) -> None:
@@ -122,18 +123,19 @@ def _each(
         error = ""
         try:
             diagnosis = _diagnosis((name,), home, server)
-            status = max(status, 1 if diagnosis.causes else 0)
         except RerailError as unreadable:
             error = unreadable.message
             click.echo(f"rerail: {error}", err=True)
             diagnosis = Diagnosis(Outcome("unknown", error))
             status = UNREADABLE
+        asked = None if error else why_not
+        document = _document(diagnosis, asked, home)
+        status = max(status, 1 if document["causes"] else 0)
         if as_json:
-            document = _document(diagnosis, None if error else why_not)
             print_json_line({**document, **({"error": error} if error else {})})
         else:
             click.echo(f"{chr(10) if at else ''}== {name}")
-            _show(diagnosis, None if error else why_not, home)
+            _show(diagnosis, document, asked)
     return status
 
 
@@ -159,14 +161,19 @@ def _passed_over(skipped: Sequence[tuple[str, str]]) -> str:
     return f"passed over {counted(len(skipped), 'file')}: {'; '.join(parts)}{rest}"
 
 
-def _document(diagnosis: Diagnosis, why_not: str | None) -> dict[str, Any]:
+def _document(diagnosis: Diagnosis, why_not: str | None, home: Path | None) -> dict[str, Any]:
     document = diagnosis.to_json()
+    clean = _headline_if_stopped(diagnosis, home)
+    if clean is not None:
+        from rerail.report import stopped_trial
+
+        document = stopped_trial.diagnosis_of_stopped(document, clean)
     if why_not is not None:
         document["why_not"] = diagnosis.why_not(why_not).to_json()
     return document
 
 
-def _show(diagnosis: Diagnosis, why_not: str | None, home: Path | None) -> None:
+def _show(diagnosis: Diagnosis, document: dict[str, Any], why_not: str | None) -> None:
     from rerail.report import terminal
 
     if why_not is not None:
@@ -176,12 +183,6 @@ def _show(diagnosis: Diagnosis, why_not: str | None, home: Path | None) -> None:
         if diagnosis.second_opinion is not None:
             click.echo(terminal.second_opinion(diagnosis.second_opinion.to_json()))
         return
-    document = diagnosis.to_json()
-    clean = _headline_if_stopped(diagnosis, home)
-    if clean is not None:
-        from rerail.report import stopped_trial
-
-        document = stopped_trial.diagnosis_of_stopped(document, clean)
     terminal.show(document, sys.stdout)
 
 
