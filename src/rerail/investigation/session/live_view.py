@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from rerail.investigation.planner.inquiry import Stakes
 from rerail.investigation.planner.observation import Plan
 from rerail.investigation.session.trial import Trial, changes_in_words
-from rerail.wording import chance_in_words, cut, listed, seconds_in_words
+from rerail.wording import chance_in_words, counted, cut, listed, seconds_in_words
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -215,7 +215,7 @@ def bar(share: float, width: int = _BAR) -> str:
 
 def what_came_of(trial: Trial) -> str:
     distance = trial.distance
-    far = f"{distance.steps} steps" if distance.steps else f"{distance.seconds:.1f} s"
+    far = counted(distance.steps, "step") if distance.steps else f"{distance.seconds:.1f} s"
     text = trial.in_words(far)
     if trial.not_applied:
         text += f"; {', '.join(trial.not_applied)} did not take effect"

@@ -47,10 +47,15 @@ def summary_lines(document: dict[str, Any]) -> list[str]:
         lines.append(f"Reproducer: sh {made['folder']}/run.sh ({what})")
     trials = document["trials"]
     crashed = sum(trial["outcome"] == "crashed" for trial in trials)
+    # Trials that were timed by the clock have been counted in seconds already.
+    far = (
+        ""
+        if document["unit"] == "seconds"
+        else f" {document['exposure_used']:,} {document['unit']},"
+    )
     lines.append(
-        f"{len(trials)} trial{'s' * (len(trials) != 1)}, {crashed} failed,"
-        f" {document['exposure_used']} {document['unit']}, {seconds_in_words(document['seconds'])};"
-        " every one is a run: `rerail runs`"
+        f"{len(trials)} trial{'s' * (len(trials) != 1)}, {crashed} failed,{far}"
+        f" {seconds_in_words(document['seconds'])}; every one is a run: `rerail runs`"
     )
     return lines
 
