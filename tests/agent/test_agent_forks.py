@@ -168,7 +168,7 @@ os.wait()
         start_ticks = read_start_ticks(pid)
         assert start_ticks is not None
         assert read_box(tmp_path / f"{pid}-{start_ticks}.box", 0) is None
-        (thread,) = asked.take(pid, start_ticks, tmp_path, [], 20.0) or []
+        (thread,) = asked.take(pid, start_ticks, tmp_path, 20.0) or []
         assert [frame.function for frame in thread.python] == ["child_waits", "<module>"]
     finally:
         if (children := Path(f"/proc/{parent.pid}/task/{parent.pid}/children")).exists():

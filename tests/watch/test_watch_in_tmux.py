@@ -27,7 +27,7 @@ class Terminal:
 
     def __init__(self, folder: Path, size: tuple[int, int]) -> None:
         self._socket = str(folder / "tmux")
-        self._tmux("new-session", "-d", "-x", str(size[0]), "-y", str(size[1]), "sh")
+        self._tmux("new-session", "-d", "-x", str(size[0]), "-y", str(size[1]), "exec sh")
 
     def _tmux(self, *words: str) -> str:
         command = ["tmux", "-S", self._socket, "-f", "/dev/null", *words]
@@ -81,6 +81,7 @@ def terminal(
 ) -> Iterator[Terminal]:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    monkeypatch.setenv("SHELL", "/bin/sh")  # some users may not log in, and have none
     found = Terminal(tmp_path, request.param)
     yield found
     found.close()
