@@ -163,7 +163,7 @@ def test_a_large_directory_is_not_read(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.skipif(
-    "coverage" in sys.modules, reason="coverage makes every opcode three times dearer"
+    "coverage" in sys.modules, reason="coverage slows every opcode down"
 )
 def test_a_large_pickle_of_numbers_is_read_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "a.pkl"
