@@ -162,9 +162,7 @@ def test_a_large_directory_is_not_read(tmp_path: Path, monkeypatch: pytest.Monke
     assert "not checked to the end: its directory" in str(check_checkpoint(path).problem)
 
 
-@pytest.mark.skipif(
-    "coverage" in sys.modules, reason="coverage slows every opcode down"
-)
+@pytest.mark.skipif("coverage" in sys.modules, reason="coverage slows every opcode down")
 def test_a_large_pickle_of_numbers_is_read_to_its_end(tmp_path: Path) -> None:
     path = tmp_path / "a.pkl"
     history = [{"loss": step / 7, "step": step} for step in range(100_000)]
