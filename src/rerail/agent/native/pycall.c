@@ -212,10 +212,11 @@ static object *call_between_hooks(object *self, object *arguments, object *keywo
   struct call_plan *plan = &wrapper->plan;
   int is_due = counting_hooks_are_due(plan);
   object *result;
-  counting_before(plan);
+  int64_t began_ns;
   if (is_due) call_hook(wrapper->parts, BEFORE, arguments, keywords, NULL);
+  began_ns = counting_before(plan);
   result = python.call(wrapper->wrapped, arguments, keywords);
-  counting_after(plan, result == NULL);
+  counting_after(plan, began_ns, result == NULL);
   if (is_due) call_hook_after(wrapper->parts, arguments, keywords, result);
   return result;
 }
@@ -243,19 +244,20 @@ static object *call_array_between_hooks(object *self, object *const *arguments, 
   struct wrapper *wrapper = slot_of(self);
   struct call_plan *plan = &wrapper->plan;
   object *tuple, *dict, *result;
+  int64_t began_ns;
   if (!counting_hooks_are_due(plan)) {
-    counting_before(plan);
+    began_ns = counting_before(plan);
     result = python.call_array(wrapper->wrapped, arguments, (size_t)count, names);
-    counting_after(plan, result == NULL);
+    counting_after(plan, began_ns, result == NULL);
     return result;
   }
   tuple = tuple_of(arguments, count);
   if (tuple == NULL) return NULL;
   dict = names != NULL ? dict_of(names, arguments + count) : NULL;
-  counting_before(plan);
   call_hook(wrapper->parts, BEFORE, tuple, dict, NULL);
+  began_ns = counting_before(plan);
   result = python.call_array(wrapper->wrapped, arguments, (size_t)count, names);
-  counting_after(plan, result == NULL);
+  counting_after(plan, began_ns, result == NULL);
   call_hook_after(wrapper->parts, tuple, dict, result);
   python.decref(tuple);
   if (dict != NULL) python.decref(dict);

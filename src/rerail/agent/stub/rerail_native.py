@@ -97,12 +97,14 @@ def wrap(
     progresses=False,
     pause_ns=0,
     goodbye=NOTHING,
+    times=NOTHING,
 ):
     """A callable like `wrapped` that calls before(args, kwargs) and after(args, kwargs, result).
 
     kwargs is None when there are none; result is Ellipsis when `wrapped` raised. The phases and
     the counted word are written at every call; the hooks at most once in `pause_ns`. `goodbye` is
-    written instead of a phase, for a function that ends the process.
+    written instead of a phase, for a function that ends the process. The word `times` grows by the
+    nanoseconds that each call lasts.
     """
     name = getattr(wrapped, "__name__", "function")
 
@@ -117,11 +119,13 @@ def wrap(
         phase_after,
         counts,
         layout.WORD["last_progress_ns"] if progresses else NOTHING,
+        times,
+        NOTHING,
         pause_ns,
         0,
     )
     if goodbye != NOTHING:
-        plan = (layout.HEAD["said_goodbye"] // 8, goodbye, *plan[2:6], NEVER, 0)
+        plan = (layout.HEAD["said_goodbye"] // 8, goodbye, *plan[2:8], NEVER, 0)
     if _make is None:
         return _wrap_in_python(parts, plan)
     import struct
@@ -137,14 +141,15 @@ def wrap(
         name.encode(),
         doc.encode() if doc else None,
         is_method,
-        struct.pack("=6i2q", *plan),
+        struct.pack("=8h2q", *plan),
     )
 
 
 def _wrap_in_python(parts, plan):
     """Without the library: the same, with a frame in tracebacks."""
     wrapped = parts[0]
-    before_word, before_value, after_word, after_value, count_word, progress_word = plan[:6]
+    before_word, before_value, after_word, after_value, count_word = plan[:5]
+    progress_word, time_word = plan[5:7]
 
     def run(which, *arguments):
         if parts[which] is not None:
@@ -162,11 +167,13 @@ def _wrap_in_python(parts, plan):
         store(before_word, before_value)
         run(1, args, kwargs or None)
         result = ...
+        began = monotonic_ns()
         try:
             result = wrapped(*args, **kwargs)
             return result
         finally:
             store(after_word, after_value)
+            store(time_word, box.numbers[time_word] + monotonic_ns() - began)
             if result is not ...:
                 store(count_word, box.numbers[count_word] + 1)
                 store(progress_word, monotonic_ns())
