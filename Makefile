@@ -7,7 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready-$(TRAINING)
 
-.PHONY: help setup demo foreign test test-slow coverage fuzz lint bench clean
+.PHONY: help setup demo foreign test test-slow test-arm64 coverage fuzz lint bench wheels clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -64,5 +64,16 @@ lint: setup  ## ruff and mypy
 bench: setup  ## the figures in docs/figures.md
 	$(BIN)/python -m benchmarks
 
+# In an environment of its own: the cross-compiler alone has 250 MB.
+WHEELS := .venv-wheels
+wheels: $(WHEELS)/bin/.ready  ## dist/: the sdist and a wheel for each platform, built twice and checked
+	$(WHEELS)/bin/python scripts/build-wheels
+
+$(WHEELS)/bin/.ready: pyproject.toml
+	test -x $(WHEELS)/bin/python || '$(PYTHON)' -m venv $(WHEELS)
+	$(WHEELS)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(WHEELS)/bin/python -m pip install --quiet --group wheels
+	touch $@
+
 clean:  ## remove what make made
-	rm -rf $(VENV) $(FOREIGN) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache htmlcov .coverage*
+	rm -rf $(VENV) $(FOREIGN) $(WHEELS) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache htmlcov .coverage*

@@ -16,10 +16,20 @@
 #define UNWIND_SECONDS 3
 #define WALK_SECONDS 1
 
+/* LLVM's unwinder takes the address that a signal came at for a return address: it leaves out the
+ * row of the table that begins just there, as the row after a prologue's last instruction does
+ * when the stack overflows. One byte further on it takes that row. */
+#if defined(__APPLE__) || defined(RERAIL_LLVM_UNWINDER)
+#define INTO_THE_INSTRUCTION 1
+#else
+#define INTO_THE_INSTRUCTION 0
+#endif
+
 static uint64_t first_frames[FIRST_FRAMES];
 static uint64_t last_frames[LAST_FRAMES];
 static volatile uint64_t frame_total;
 static uint64_t looked_for;
+static uint64_t first_frame; /* what is kept for the frame that was looked for */
 static int is_found;
 
 static int add_frame(uint64_t address) {
@@ -37,6 +47,7 @@ static _Unwind_Reason_Code collect_frame(struct _Unwind_Context *context, void *
   (void)argument;
   /* The first few frames are this handler's own. */
   if (!is_found && address != looked_for) return _URC_NO_REASON;
+  if (!is_found) address = first_frame;
   is_found = 1;
   if (address == 0) return _URC_END_OF_STACK;
   return add_frame(address) ? _URC_NO_REASON : _URC_END_OF_STACK;
@@ -45,7 +56,9 @@ static _Unwind_Reason_Code collect_frame(struct _Unwind_Context *context, void *
 static void unwind(int sig, void *context) {
   struct spot spot = machine_spot(context);
   (void)sig;
-  looked_for = spot.pc;
+  first_frame = spot.pc;
+  looked_for = spot.pc + INTO_THE_INSTRUCTION;
+  machine_move(context, looked_for, spot.sp);
   _Unwind_Backtrace(collect_frame, NULL);
 }
 
@@ -55,7 +68,7 @@ static void unwind_from_caller(int sig, void *context) {
   struct spot spot = machine_spot(context);
   (void)sig;
   add_frame(spot.pc);
-  looked_for = spot.link;
+  first_frame = looked_for = spot.link;
 #if defined(__x86_64__)
   machine_move(context, spot.link, spot.sp + 8);
 #else
@@ -94,7 +107,7 @@ void frames_put(struct text *text, int sig, const siginfo_t *info, void *context
   text_flush(text);
   guarded(text, "the unwinder", is_call_to_nowhere ? unwind_from_caller : unwind, sig, context,
           UNWIND_SECONDS);
-  if (is_call_to_nowhere) machine_move(context, spot.pc, spot.sp);
+  machine_move(context, spot.pc, spot.sp);
   if (frame_total < 2) {
     uint64_t by_tables = frame_total;
     guarded(text, "the walk by frame pointers", walk_frame_pointers, sig, context, WALK_SECONDS);
