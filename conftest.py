@@ -47,6 +47,7 @@ def _forget_variables() -> None:
     for name in set(os.environ) - KEPT:
         if name.startswith(CHANGES_PROGRAMS) or name in CHANGES_OUTPUT:
             del os.environ[name]
+    os.environ["RERAIL_CONFIG"] = ""  # nor what its user has set in a file
 
 
 _forget_variables()

@@ -153,6 +153,8 @@ def hold_fire(is_started: bool) -> None:
 
 def set_standard_output_aside() -> int:
     """For --json: the document alone goes there; what the command prints goes to standard error."""
+    if _standby is not None and _standby.standard_output is not None:
+        return _standby.standard_output
     saved = os.dup(1)
     os.dup2(2, 1)
     if _standby is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,7 +18,13 @@ import rerail
 from rerail import bare
 from rerail.cli._discovery import command_names, load_command, summary_of
 from rerail.cli._failures import report_failure, run_bare, was_typed_wrong
+from rerail.errors import UsageError
 from rerail.platform.os_text import let_output_take_anything
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from rerail.cli._settings import Settings
 
 
 class _Commands(click.Group):
@@ -33,10 +40,25 @@ class _Commands(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
+        resolved: tuple[str | None, click.Command | None, list[str]]
         if name not in command_names() and (name == "-" or not name.startswith("-")):
             _refuse_what_is_no_log(name, args, ctx)
-            return "explain", load_command("explain"), args
-        return super().resolve_command(ctx, args)
+            resolved = "explain", load_command("explain"), args
+        else:
+            resolved = super().resolve_command(ctx, args)
+        _apply_settings(ctx, *resolved)
+        return resolved
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Commands by their files, not by importing each of them: a person waits for the answer."""
+        from click.shell_completion import CompletionItem
+
+        names = [name for name in command_names() if name.startswith(incomplete)]
+        if not names and not incomplete.startswith("-"):
+            return [CompletionItem(incomplete, type="file")]  # rerail FILE explains it
+        if names:
+            return [CompletionItem(name, help=summary_of(name)) for name in names]
+        return super().shell_complete(ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = [(name, summary_of(name)) for name in command_names()]
@@ -74,13 +96,53 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _invoke(arguments: list[str]) -> int:
     if "_RERAIL_COMPLETE" in os.environ:
         group.main(prog_name="rerail")  # the shell asks what could be typed
+    settings = _read_settings()
+    try:
+        return _invoke_with(settings, arguments)
+    except UsageError as error:
+        # What is set may contradict itself: that must not keep a run from starting.
+        if not (bare.is_armed() and settings is not None and settings.is_used):
+            raise
+        settings.forget(because=error.message)
+        return _invoke_with(settings, arguments)
+
+
+def _invoke_with(settings: Settings | None, arguments: list[str]) -> int:
     # Not group.main(): it takes a closed pipe for exit status 1, which here means bad news.
     try:
-        with group.make_context("rerail", arguments) as context:
+        with group.make_context("rerail", list(arguments), obj=settings) as context:
             status = group.invoke(context)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     return status if isinstance(status, int) else 0
+
+
+def _read_settings() -> Settings | None:
+    """None where they cannot be read: a command does without."""
+    try:
+        from pathlib import Path
+
+        from rerail.cli._settings import Settings
+
+        cwd = Path.cwd() if os.path.exists(".") else None  # noqa: PTH110
+        return Settings.read(os.environ, cwd)
+    except Exception as error:
+        bare.say(f"the settings are left out: {bare.in_one_line(error)}")
+        return None
+
+
+def _apply_settings(
+    ctx: click.Context, name: str | None, command: click.Command | None, args: Sequence[str]
+) -> None:
+    """Make them the defaults of this command, and say once what is wrong with them."""
+    settings: Settings | None = ctx.obj
+    if settings is None or name in (None, "config") or command is None or ctx.resilient_parsing:
+        return
+    ctx.default_map = {str(name): settings.defaults_of(str(name), command)}
+    request = bare.parse([str(name), *args])
+    if request is None or not request.is_quiet:
+        for problem in settings.problems:
+            bare.say(f"not used: {problem}")
 
 
 def _refuse_what_is_no_log(name: str, args: Sequence[str], ctx: click.Context) -> None:

@@ -17,7 +17,7 @@ import click
 _ORDER = [
     *("run", "explain", "isolate", "verify", "check", "study"),
     *("runs", "show", "watch", "ui", "stacks", "report", "pack", "causes", "rm"),
-    *("mcp", "skill"),
+    *("config", "completion", "mcp", "skill"),
 ]
 
 

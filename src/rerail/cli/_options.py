@@ -46,6 +46,16 @@ def stall_option(function: F) -> F:
     )(function)
 
 
+class _Events(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    name = "events"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> str:
+        from rerail.notify import notifier_of
+
+        notifier_of((), str(value), {})  # it knows which there are, and says so
+        return str(value)
+
+
 def notify_options(function: F) -> F:
     """--notify and --notify-on, given to the command as `notifier`: None if nobody is told."""
 
@@ -65,6 +75,7 @@ def notify_options(function: F) -> F:
     )
     events = click.option(
         "--notify-on",
+        type=_Events(),
         metavar="EVENTS",
         help="Of what: death,stall,proof,end, or some of them [default: all].",
     )
@@ -77,11 +88,20 @@ def _notifier(typed: tuple[str, ...], events: str | None, *, is_quiet: bool) -> 
     from rerail.notify import notifier_of
 
     notifier = notifier_of(typed, events, os.environ)
-    if notifier is None and events:
+    if notifier is None and events and was_typed("notify_on"):
         say_notices(["--notify-on says of what, and nobody is named: --notify URL"])
     if notifier is not None and not is_quiet:
         say_notices(notifier.problems())
     return notifier
+
+
+def was_typed(*names: str) -> bool:
+    """Whether one of these parameters was given on the command line, and not by a setting."""
+    context = click.get_current_context()
+    return any(
+        context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
+        for name in names
+    )
 
 
 def say_notices(sentences: list[str]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rerail.cli._completing import complete_change, complete_command
 from rerail.cli._experiments import (
     answer,
     asker,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     "tries",
     multiple=True,
     metavar="CHANGE",
+    shell_complete=complete_change,
     help="One thing to change: '--accum 4', OMP_NUM_THREADS=1, dataloader-workers=0, 'numpy<2'."
     " Repeat it [default: what the diagnosis suggests].",
 )
@@ -122,7 +124,13 @@ if TYPE_CHECKING:
 )
 @click.option("--list", "lists", is_flag=True, help="Only show which changes apply to CMD.")
 @json_option
-@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
+@click.argument(
+    "command",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    metavar="-- CMD...",
+    shell_complete=complete_command,
+)
 def command(
     home: Path | None,
     tries: tuple[str, ...],

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import click
 
+from rerail.cli._completing import complete_run
 from rerail.cli._options import home_option, json_option, store_to_read
 from rerail.wording import bytes_in_words
 
 
 @click.command("pack", epilog="Example: rerail pack last --dry-run")
-@click.argument("run", default="last")
+@click.argument("run", default="last", shell_complete=complete_run)
 @click.option(
     "-o",
     "--output",

@@ -18,6 +18,7 @@ import click
 
 from rerail import bare
 from rerail.cli._aftermath import notify, write_elsewhere
+from rerail.cli._completing import complete_command
 from rerail.cli._options import (
     home_option,
     json_option,
@@ -25,6 +26,7 @@ from rerail.cli._options import (
     say_notices,
     stall_option,
     store_to_write,
+    was_typed,
 )
 from rerail.cli._record_words import about_record, is_readable
 from rerail.errors import UsageError
@@ -67,7 +69,6 @@ FINISH_LINE_SECONDS = 2.0
 @click.option(
     "--metrics-file",
     type=click.Path(dir_okay=False, path_type=Path),
-    envvar="RERAIL_METRICS_FILE",
     metavar="PATH",
     help="Keep step, loss, memory and state there, for Prometheus [default: RERAIL_METRICS_FILE].",
 )
@@ -119,7 +120,13 @@ FINISH_LINE_SECONDS = 2.0
     help="A descriptor for the path of the run's folder: what `rerail.record` asks for.",
 )
 @json_option
-@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
+@click.argument(
+    "command",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    metavar="-- CMD...",
+    shell_complete=complete_command,
+)
 def command(
     home: Path | None,
     stall_seconds: float | None,
@@ -169,8 +176,7 @@ def command(
             "--on-gate says what to do about a gate, and there is none",
             "Give one: --gate 'loss < 2 @ step 500'",
         )
-    asks_more = (checkpoint, resume_args, backoff_seconds, *allowed) != (None, None, None)
-    if asks_more and not restarts:
+    if not restarts and was_typed("checkpoint", "resume_args", "backoff_seconds", "allowed"):
         raise UsageError(
             "--checkpoint, --resume-args, --allow and --backoff are about going on",
             "Say how often it may: --restarts 3",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rerail.cli._completing import complete_change, complete_command
 from rerail.cli._experiments import (
     answer,
     budget_option,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     "changes",
     multiple=True,
     metavar="CHANGE",
+    shell_complete=complete_change,
     help="The fix: '--accum 4', OMP_NUM_THREADS=1, dataloader-workers=0, 'numpy<2'. Repeat it"
     " [default: the fix is in the program already].",
 )
@@ -57,7 +59,13 @@ if TYPE_CHECKING:
 @keep_option
 @fresh_option
 @json_option
-@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
+@click.argument(
+    "command",
+    nargs=-1,
+    type=click.UNPROCESSED,
+    metavar="-- CMD...",
+    shell_complete=complete_command,
+)
 def command(
     home: Path | None,
     changes: tuple[str, ...],

@@ -1,0 +1,303 @@
+"""The options that people set always: in a project, for themselves, in the environment.
+
+In: the variables RERAIL_*, `[tool.rerail]` of the nearest pyproject.toml that has one, the user's
+rerail.toml. Out: defaults for one command, each with where it comes from, and sentences about what
+cannot be used. What is typed wins over the environment, that over the project, that over the user.
+Promises: nothing in a file or a variable makes a command fail: what is wrong is left out and said.
+A file is only parsed if the word rerail is in it; a file of somebody else is not used, since a
+setting can name a command.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+
+from rerail.errors import UsageError
+from rerail.store import read_regular
+
+# The settings; each is the long option of that name, wherever a command has it.
+NAMES = (
+    *("home", "notify", "notify-on", "metrics-file"),
+    *("stall", "on-stall", "restarts", "checkpoint", "resume-args", "allow", "backoff"),
+    *("quiet", "no-explain", "no-agent", "no-census", "preload"),
+    *("jobs", "scheduler", "confidence", "budget", "keep", "port"),
+)
+# These two read their variable themselves, for callers from Python too.
+READ_ELSEWHERE = ("home", "notify")
+# Variables that are no settings: of the agent, of trials, of notifications, of --ask, of tests.
+OTHER_VARIABLES = {
+    f"RERAIL_{name}"
+    for name in (
+        *("AGENT", "T0", "CENSUS", "CHANGES", "REHEARSAL", "STUDY", "SEED", "CELL"),
+        *("RUN", "ROOT_PID", "RUN_ID", "EVENT", "HEADLINE", "NEXT", "STEP", "HOST", "LABEL"),
+        *("CAUSE", "ASK", "ASK_KEY", "ASK_MODEL", "STORE_LIMIT", "DEBUG", "CONFIG", "COMPLETE"),
+    )
+}
+PREFIX = "RERAIL_"
+# Names the one file to read; empty: none at all.
+INSTEAD = "RERAIL_CONFIG"
+MOST_BYTES = 1 << 20
+ENVIRONMENT, NAMED, PROJECT, USER = "environment", "named", "project", "user"
+_STRENGTH = {ENVIRONMENT: 0, NAMED: 1, PROJECT: 1, USER: 2}
+
+
+class Setting(NamedTuple):
+    """One value as it was written, and where."""
+
+    name: str
+    value: Any
+    source: str
+    where: str
+    command: str | None = None  # of [tool.rerail.COMMAND]; None: for all that have the option
+    base: Path | None = None  # what a path in it is relative to
+
+
+class Settings:
+    """All that is written, strongest first, and what could not be used of it."""
+
+    def __init__(self) -> None:
+        self.written: list[Setting] = []
+        self.files: list[tuple[str, Path]] = []
+        self.problems: list[str] = []
+        self.is_used = False
+
+    @classmethod
+    def read(cls, environ: Mapping[str, str], cwd: Path | None) -> Settings:
+        settings = cls()
+        settings._read_variables(environ)
+        instead = environ.get(INSTEAD)
+        if instead is None:
+            for folder in (cwd, *cwd.parents) if cwd is not None else ():
+                if settings._read_file(PROJECT, folder / "pyproject.toml"):
+                    break
+            if (path := user_file(environ)) is not None:
+                settings._read_file(USER, path)
+        elif instead:
+            settings._read_file(NAMED, Path(instead).expanduser().absolute())
+        return settings
+
+    def defaults_of(self, name: str, command: click.Command) -> dict[str, Any]:
+        """As click wants them: by parameter, and by subcommand for a group. Fills `problems`."""
+        if isinstance(command, click.Group):
+            nested = command.commands.items()
+            return {word: self.defaults_of(name, inner) for word, inner in nested}
+        found = {
+            str(option.name): value
+            for option, _, value in self.in_force(name, command)
+            if value is not None
+        }
+        self.is_used = self.is_used or bool(found)
+        return found
+
+    def forget(self, because: str) -> None:
+        """Go on without any of them."""
+        self.written.clear()
+        self.is_used = False
+        self.problems = [f"the settings, in this run: {because}; see `rerail config`"]
+
+    def in_force(
+        self, name: str, command: click.Command
+    ) -> Iterator[tuple[click.Option, Setting, Any]]:
+        """What this command takes from here; the value is None where the room itself reads it."""
+        for option in settable(command):
+            own = setting_name(option)
+            found = [s for s in self.written if s.name == own and s.command in (None, name)]
+            # Within one file, the table of the command is nearer than the general one.
+            found.sort(key=lambda s: (_STRENGTH[s.source], s.command is None))
+            for setting in found:
+                if setting.source == ENVIRONMENT and own in READ_ELSEWHERE:
+                    yield option, setting, None
+                    break
+                try:
+                    yield option, setting, _converted(option, setting)
+                    break
+                except ValueError as error:
+                    shown = "" if own in READ_ELSEWHERE else f" = {setting.value!r}"
+                    self._leave_out(f"{setting.where}: {own}{shown}: {error}")
+
+    def _read_variables(self, environ: Mapping[str, str]) -> None:
+        known = {variable_of(name): name for name in NAMES}
+        for variable in environ:
+            if not variable.startswith(PREFIX) or not environ[variable]:
+                continue
+            if variable in known:
+                name = known[variable]
+                self.written.append(Setting(name, environ[variable], ENVIRONMENT, variable))
+            elif variable not in OTHER_VARIABLES and (near := nearest(variable, list(known))):
+                self._leave_out(f"there is no variable {variable}; did you mean {near}?")
+
+    def _read_file(self, source: str, path: Path) -> bool:
+        """Whether it speaks of rerail, be it wrongly."""
+        try:
+            text = read_regular(path, MOST_BYTES, follows_links=True).decode("utf-8", "replace")
+            if source == PROJECT and "rerail" not in text:
+                return False
+            _refuse_strangers(path)
+            tables: Any = _parsed(text)
+        except FileNotFoundError:
+            if source == NAMED:
+                self._leave_out(f"there is no file {_short(path)}, which {INSTEAD} names")
+            return False
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            self._leave_out(f"{_short(path)} is not used: {reason}")
+            return True
+        if path.name == "pyproject.toml":
+            tools = tables.get("tool")
+            tables = tools.get("rerail") if isinstance(tools, dict) else None
+            if tables is None:
+                return False
+        self.files.append((source, path))
+        if isinstance(tables, dict):
+            self._take(tables, source, path, text, None)
+        else:
+            self._leave_out(f"{_short(path)}: tool.rerail is not a table")
+        return True
+
+    def _take(
+        self, table: dict[str, Any], source: str, path: Path, text: str, command: str | None
+    ) -> None:
+        from rerail.cli._discovery import command_names
+
+        for written, value in table.items():
+            name = written.replace("_", "-")
+            line = _line_of(written, command, text)
+            where = f"{_short(path)}:{line}" if line else _short(path)
+            if name in NAMES:
+                setting = Setting(name, value, source, where, command, path.parent)
+                self.written.append(setting)
+            elif command is None and isinstance(value, dict) and name in command_names():
+                self._take(value, source, path, text, name)
+            else:
+                near = nearest(name, list(NAMES))
+                hint = f"; did you mean {near}?" if near else ". `rerail config` lists them"
+                self._leave_out(f"{where}: there is no setting {written!r}{hint}")
+
+    def _leave_out(self, problem: str) -> None:
+        if problem not in self.problems:
+            self.problems.append(problem)
+
+
+def settable(command: click.Command) -> Iterator[click.Option]:
+    """The options of a command that can be set."""
+    for parameter in command.params:
+        if isinstance(parameter, click.Option) and setting_name(parameter) in NAMES:
+            yield parameter
+
+
+def setting_name(option: click.Option) -> str:
+    return next((word[2:] for word in option.opts if word.startswith("--")), "")
+
+
+def variable_of(name: str) -> str:
+    return PREFIX + name.upper().replace("-", "_")
+
+
+def nearest(word: str, words: list[str]) -> str | None:
+    import difflib  # here, not above: it costs the start of every `rerail run` milliseconds
+
+    return next(iter(difflib.get_close_matches(word, words, n=1, cutoff=0.75)), None)
+
+
+def user_file(environ: Mapping[str, str]) -> Path | None:
+    """Where a user's own settings are, by the rules of XDG."""
+    for variable, inside in (("XDG_CONFIG_HOME", ""), ("HOME", ".config")):
+        base = environ.get(variable) or ""
+        if base.startswith("/"):
+            return Path(base) / inside / "rerail.toml"
+    return None
+
+
+def _refuse_strangers(path: Path) -> None:
+    owner = path.stat().st_uid
+    if owner not in (0, os.geteuid()):
+        raise ValueError(f"it belongs to another user (number {owner}), and may name commands")
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    try:
+        tables: dict[str, Any] = tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("its tables are nested too deeply") from None
+    return tables
+
+
+def _line_of(key: str, command: str | None, text: str) -> int | None:
+    """The line of a key, as people write it; None for other ways to write the same."""
+    wanted = f"rerail.{command}" if command else "rerail"
+    table = wanted if "[" not in text.partition(key)[0] else ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("["):
+            table = line.split("#")[0].strip(" \t[]").removeprefix("tool.")
+            table = table if table.startswith("rerail") else f"rerail.{table}"
+        elif table == wanted and line.partition("=")[0].strip(" \t\"'") == key:
+            return number
+    return None
+
+
+def _converted(option: click.Option, setting: Setting) -> Any:
+    """The value as if it had been typed; ValueError says what is wrong with it."""
+    value = setting.value
+    if setting.source != ENVIRONMENT:
+        _check_kind(option, value)
+    try:
+        if option.multiple:
+            values = value.split() if setting.source == ENVIRONMENT else value
+            values = [values] if isinstance(values, str) else values
+            return [_one(option, item, setting) for item in values]
+        return _one(option, value, setting)
+    except (click.BadParameter, UsageError) as error:
+        raise ValueError(error.message.rstrip(".")) from None
+
+
+def _one(option: click.Option, value: Any, setting: Setting) -> Any:
+    if isinstance(option.type, click.Path) and setting.base is not None:
+        value = str(setting.base / Path(value).expanduser())
+    kind = click.BOOL if option.is_flag else option.type
+    converted = kind.convert(value, option, None)
+    if isinstance(converted, str) and not converted.strip():
+        raise ValueError("it is empty")
+    return converted
+
+
+def _check_kind(option: click.Option, value: Any) -> None:
+    """What TOML tells apart and click does not: `stall = true` is no number."""
+    many = option.multiple and isinstance(value, list)
+    for item in value if many else [value]:
+        if option.is_flag:
+            wanted, is_right = "true or false", isinstance(item, bool)
+        elif isinstance(option.type, (click.types.IntParamType, click.types.FloatParamType)):
+            is_right = isinstance(item, (int, float)) and not isinstance(item, bool)
+            wanted = "a number"
+        elif isinstance(option.type, (click.types.StringParamType, click.Path, click.Choice)):
+            wanted, is_right = "a text in quotes", isinstance(item, str)
+        else:
+            wanted, is_right = "a text or a number", isinstance(item, (str, int, float))
+        if not is_right:
+            raise ValueError(f"it has to be {wanted}")
+
+
+def _short(path: Path) -> str:
+    """As a person would write it from here."""
+    for base, prefix in ((_here(), ""), (os.environ.get("HOME", ""), "~/")):
+        if base and path.is_relative_to(base):
+            return f"{prefix}{path.relative_to(base)}"
+    return str(path)
+
+
+def _here() -> str:
+    try:
+        return str(Path.cwd())
+    except OSError:
+        return ""
