@@ -359,6 +359,24 @@ class Container:
 
 
 @dataclass(frozen=True)
+class TrackedRun:
+    """A line of `agent/*.trackers`: a run in an experiment tracker that its process left behind."""
+
+    tracker: str  # mlflow, wandb, tensorboard
+    run: str  # its id there; of TensorBoard the folder of its events
+    state: str  # open, closed at exit, closed failing
+    python: str = ""  # the interpreter that it was opened from
+    cwd: str = ""
+    package: str = ""  # the folder that the tracker's package was imported from
+    uri: str | None = None  # of MLflow's store, without a login
+    experiment: str | None = None
+    file: str | None = None  # of W&B: its transaction log
+    mode: str | None = None  # of W&B: offline, online
+    project: str | None = None
+    entity: str | None = None
+
+
+@dataclass(frozen=True)
 class Census:
     """A line of `agent/*.census`: what a process whose memory grew held after one of its steps.
 

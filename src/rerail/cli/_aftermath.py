@@ -18,6 +18,7 @@ from rerail.store import RunFolder, Store
 
 if TYPE_CHECKING:
     from rerail.notify import Notifier
+    from rerail.trackers import Closing
 
 SUMMARY_SECONDS = 5.0
 
@@ -61,6 +62,18 @@ def _write_metrics(recording: Recording, path: Path) -> list[str]:
     except Exception as error:
         return [f"the metrics were not written ({_in_short(error)})"]
     return [] if is_written else [f"the metrics could not be written to {path}"]
+
+
+def close_in_trackers(recording: Recording, store: Store, *, wanted: bool) -> Closing | None:
+    """Begin to; `Closing.notices` waits for it."""
+    if not wanted or not recording.deserves_explanation or not is_readable(recording):
+        return None
+    try:
+        from rerail.trackers import close_tracked_runs
+
+        return close_tracked_runs(recording.folder, store.home, os.environ)
+    except Exception:
+        return None
 
 
 def notify(

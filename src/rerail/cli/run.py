@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from rerail import bare
-from rerail.cli._aftermath import notify, write_elsewhere
+from rerail.cli._aftermath import close_in_trackers, notify, write_elsewhere
 from rerail.cli._completing import complete_command
 from rerail.cli._options import (
     home_option,
@@ -75,6 +75,12 @@ FINISH_LINE_SECONDS = 2.0
 @click.option("--label", "--name", "label", metavar="TEXT", help="A name to find this run by.")
 @click.option("--quiet", "-q", "is_quiet", is_flag=True, help="Nothing from rerail itself.")
 @click.option("--no-explain", is_flag=True, help="Record, but do not say why it died.")
+@click.option(
+    "--no-trackers",
+    is_flag=True,
+    envvar="RERAIL_NO_TRACKERS",
+    help="Leave runs in MLflow, W&B and TensorBoard as they are [default: RERAIL_NO_TRACKERS].",
+)
 @click.option("--no-agent", is_flag=True, help="Put nothing into the command's processes.")
 @click.option(
     "--no-census",
@@ -137,6 +143,7 @@ def command(
     label: str | None,
     is_quiet: bool,
     no_explain: bool,
+    no_trackers: bool,
     no_agent: bool,
     no_census: bool,
     preload: bool | None,
@@ -211,7 +218,13 @@ def command(
                 frozenset(allowed),
                 5.0 if backoff_seconds is None else backoff_seconds,
             )
-            reporter = _Reporter(store, options, explains=not no_explain, notifier=notifier)
+            reporter = _Reporter(
+                store,
+                options,
+                explains=not no_explain,
+                tells_trackers=not no_trackers,
+                notifier=notifier,
+            )
             story = run_with_restarts(command, store, options, going_on, reporter)
             remark = f"not started again: {story.ended_because}" if story.ended_because else ""
             reporter.notify(remark)
@@ -226,9 +239,11 @@ def command(
         with suppress(OSError):  # who asked for it is gone
             os.write(folder_to, os.fsencode(recording.folder))
     _tell(recording, store, is_quiet=is_quiet, explains=not no_explain, json_to=standard_output)
+    closing = close_in_trackers(recording, store, wanted=not no_trackers)
     notices = [
         *write_elsewhere(recording, options.metrics_file, explains=not no_explain),
         *notify(notifier, recording, store),
+        *(closing.notices() if closing is not None else []),
     ]
     say_notices([] if is_quiet else notices)
     end_as(recording.exit_code, recording.signal_number)
@@ -300,9 +315,16 @@ class _Reporter:
     """Tells how each attempt ended, and why, and what comes next."""
 
     def __init__(
-        self, store: Store, options: RunOptions, *, explains: bool, notifier: Notifier | None
+        self,
+        store: Store,
+        options: RunOptions,
+        *,
+        explains: bool,
+        tells_trackers: bool,
+        notifier: Notifier | None,
     ) -> None:
         self._store = store
+        self._tells_trackers = tells_trackers
         self._notifier = notifier
         self._metrics_file = options.metrics_file
         self._ended: Recording | None = None
@@ -330,7 +352,9 @@ class _Reporter:
         _tell(
             recording, self._store, is_quiet=self._is_quiet, explains=self._explains, json_to=None
         )
+        closing = close_in_trackers(recording, self._store, wanted=self._tells_trackers)
         notices = write_elsewhere(recording, self._metrics_file, explains=self._explains)
+        notices += closing.notices() if closing is not None else []
         say_notices([] if self._is_quiet else notices)
 
 
