@@ -212,6 +212,7 @@ OPENED_ELSEWHERE = {
     "recorder/stalls/waits.py": "/proc",
     "remedies/verification/baseline.py": "the user's program",
     "checkpoints/check.py": "the user's checkpoints",
+    "checkpoints/parts.py": "the user's checkpoints",
     "checkpoints/copies.py": "the user's checkpoints, and copies of them",
     "checkpoints/formats/streams.py": "the user's checkpoints",
     "report/html.py": "our own style sheets",
