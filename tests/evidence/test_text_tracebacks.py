@@ -129,7 +129,7 @@ def test_the_last_words_of_native_code_count_as_an_exception() -> None:
 def test_a_notebook_that_is_cut_still_names_the_type() -> None:
     [one] = found(
         "ImportError                               Traceback (most recent call last)\n"
-        "File /x/site-packages/transformers/import_utils.py:1603, in _Lazy._get_module(self, name)\n"
+        "File /x/site-packages/transformers/utils.py:1603, in _Lazy._get_module(self, name)\n"
         "   1602 try:\n-> 1603     return importlib.import_module(name)\n"
     )
     assert (one.type, one.is_cut, one.frames[-1][2]) == ("ImportError", True, "_Lazy._get_module")
