@@ -13,7 +13,7 @@ TYPE = "Fatal"  # what such a line has in the place of an exception's type
 # One of these is in every such line; the first letter of a fatal line of glog is an F.
 WORDS = (
     *("Check failed", "[Fatal]", "what():", "panicked at", ".lua:", "LoadError: ", "KALDI_"),
-    *("GGML_ASSERT", "Error Message Summary"),
+    *("GGML_ASSERT", "*** MPI_ERR_"),
 )
 _FATAL = linear(
     r"^F\d{4} \d\d:\d\d:\d\d[.\d]*\s+\d+ [^\]\n]{1,200}:\d+\] ?(?P<glog>.+)"
@@ -27,6 +27,7 @@ _FATAL = linear(
     r"|^(?:ERROR|ASSERTION_FAILED) \([^)\n]{1,200}\) (?P<kaldi>.+)"
     r"|^(?P<kaldi_assert>KALDI_(?:ASSERT|ERR)\b.+)"
     r"|(?P<ggml>GGML_ASSERT.+)"
+    r"|\*\*\* (?P<mpi>MPI_ERR_\w+: .+)"
 )
 
 

@@ -34,13 +34,14 @@ _TELLING = (
     r"(?:(?:[A-Za-z_]\w*\.)*"
     r"(?:[A-Z]\w*(?:Error|Exception|Failure|Fault|Timeout|Refused|Abort(?:ed)?)"
     r"|KeyboardInterrupt|SystemExit|StopIteration|NotImplemented|BrokenProcessPool"
-    r"|ArrowInvalid|OutOfMemory|ConfigException)|(?:[A-Za-z_]\w*\.)+[eE]rror)"
+    r"|ArrowInvalid|OutOfMemory|ConfigException)|(?:[A-Za-z_]\w*\.)+[eE]rror"
+    r"|(?:[A-Za-z_]\w*\.)+(?:exc|exceptions?|errors?)\.[A-Z]\w+)"
 )
 # One of these is in every lone exception line and in a chain's sentence.
 _TELLING_WORDS = (
     *("Error", "rror:", "Exception", "exception", "Failure", "Fault", "Timeout", "Refused"),
     *("Abort", "Interrupt", "Exit", "StopIteration", "NotImplemented", "BrokenProcessPool"),
-    *("ArrowInvalid", "OutOfMemory"),
+    *("ArrowInvalid", "OutOfMemory", ".exc.", "exceptions.", "errors."),
 )
 _EXCEPTION = linear(rf"(?P<type>{_TELLING})(?:: ?(?P<message>.*)|\s*)$", re.DOTALL)
 _ANY_EXCEPTION = linear(rf"(?P<type>{_NAME})(?:: (?P<message>.*)|:?\s*)$", re.DOTALL)
