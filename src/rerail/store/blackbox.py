@@ -168,6 +168,7 @@ def _parse(octets: bytes, t0_ns: int) -> BlackBox | None:
     steps, backward = max(box.number("optimizer_steps"), 0), max(box.number("backward_calls"), 0)
     forked = box.head("fork_parent_had_threads")
     progress_ns = box.number("last_progress_ns")
+    raised_ns = box.number("exception_ns")
     collectives = _collectives(box)
     return BlackBox(
         pid=box.head("pid"),
@@ -205,6 +206,7 @@ def _parse(octets: bytes, t0_ns: int) -> BlackBox | None:
         fork_parent_had_threads=None if forked < 0 else forked == 1,
         notes=_notes(box),
         collectives=collectives,
+        exception_t_seconds=box.fine_seconds(raised_ns) if raised_ns > 0 else None,
         collective_count=max(box.number("collective_count"), 0),
         collective_seconds=max(box.number("collective_ns"), 0) / 1e9,
         data_wait_seconds=max(box.number("data_wait_ns"), 0) / 1e9,

@@ -13,7 +13,7 @@ struct call_plan {
   int16_t count_word;    /* one more for each call that did not raise */
   int16_t progress_word; /* the time of that */
   int16_t time_word;     /* the time spent in such calls, in nanoseconds */
-  int16_t unused;
+  int16_t collective;    /* see collectives.h; 0 for any other call */
   int64_t pause_ns;      /* Python hooks are left out when the last ones ran less than this ago */
   int64_t hooked_ns;
 };

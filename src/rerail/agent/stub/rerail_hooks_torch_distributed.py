@@ -2,8 +2,10 @@
 
 Below the Python functions that torch.compile knows by name: on the process group's methods and on
 waiting for their work. Each call is a row of the ring: when it was entered and left, which one of
-its group it is, how large, and from where in the user's own code. DistributedDataParallel reduces
-gradients without going through Python: its part of a backward call is one row.
+its group it is, how large, and from where in the user's own code. From CPython 3.11 on the rows
+are written by native/collectives.c, which asks here for what it meets for the first time.
+DistributedDataParallel reduces gradients without going through Python: its part of a backward call
+is one row.
 """
 
 import os
@@ -25,6 +27,7 @@ LENGTH = layout.COLLECTIVE_LENGTH
 ROW_BYTES = layout.COLLECTIVE_WORDS * 8
 LEFT = RING // 8 + 2  # the word of the first row
 WORDS = layout.COLLECTIVE_WORDS
+WAIT = -1  # COLLECTIVE_WAIT of native/collectives.h
 GRADIENTS = layout.COLLECTIVES.index("gradients")
 METHODS = {
     "allreduce": "all_reduce",
@@ -77,7 +80,7 @@ def enter(op, group, tensor):
         packed = shapes.get(shape)
         if packed is None:
             packed = add_shape(shape)
-    what = op | known[1] << layout.GROUP_SHIFT | place() << layout.PLACE_SHIFT
+    what = op | known[1] << layout.GROUP_SHIFT | place_from(sys._getframe(2)) << layout.PLACE_SHIFT
     at = RING + count % LENGTH * ROW_BYTES
     write_row(box.octets, at, count, monotonic_ns(), 0, what, known[0], size, packed)
     numbers[COUNT] = count
@@ -91,9 +94,8 @@ def leave(number, has_raised):
         numbers[LEFT + number % LENGTH * WORDS] = -now if has_raised else now
 
 
-def place():
+def place_from(frame):
     """Where the user's own code called, as an index from 1 on; 0 if it is not known."""
-    frame = sys._getframe(3)
     for _ in range(MOST_FRAMES):
         if frame is None:
             return 0
@@ -101,7 +103,7 @@ def place():
         known = is_own.get(id(code)) or add_code(code)
         if known[1]:
             found = place_of.get((id(code), frame.f_lasti))
-            return add_place(code, frame) if found is None else found
+            return add_place(frame) if found is None else found
         frame = frame.f_back
     return 0
 
@@ -114,13 +116,14 @@ def add_code(code):
     return known
 
 
-def add_place(code, frame):
-    if len(place_of) >= MOST_CACHED:
-        return 0
+def add_place(frame):
+    code = frame.f_code
     count = numbers[layout.WORD["place_count"]] + 1
     index = (count - 1) % layout.PLACE_LENGTH + 1
     for key in [key for key, value in place_of.items() if value == index]:
         del place_of[key]  # the oldest gives way
+    if native.library is not None:
+        native.library.rerail_forget_place(index)
     text = "%s\0%d\0%s" % (code.co_filename, frame.f_lineno, code.co_name)
     raw = text.encode("utf-8", "replace")
     size = layout.PLACE_CAPACITY
@@ -152,8 +155,22 @@ def add_group(group):
         known = groups[name] = [0, count + 1]
     sequences[id(group)] = known
     if group is not None:  # the gradients have none
-        weakref.finalize(group, sequences.pop, id(group), None).atexit = False
+        weakref.finalize(group, forget_group, id(group)).atexit = False
     return known
+
+
+def forget_group(key):
+    sequences.pop(key, None)
+    if native.library is not None:
+        native.library.rerail_forget_group(key)
+
+
+def index_of_group(group):
+    return (sequences.get(id(group)) or add_group(group))[1]
+
+
+def code_is_own(code):
+    return int(add_code(code)[1])
 
 
 def on_c10d(c10d):
@@ -203,19 +220,24 @@ def on_c10d(c10d):
         if number:
             leave(number, result is ...)
 
+    helpers = [index_of_group, code_is_own, add_place, place_from, work_type]
+    helpers += [torch.Tensor, plain[-1], function_modes, modes]
+    native.use_collectives(helpers)
     group = bindings.ProcessGroup
     for method, name in METHODS.items():
         if method in vars(group):
+            op = layout.COLLECTIVES.index(name)
             wrapped = native.wrap(
                 getattr(group, method),
-                before=begin(layout.COLLECTIVES.index(name)),
+                before=begin(op),
                 after=entered,
                 is_method=True,
                 times=TIME,
+                collective=op,
             )
             setattr(group, method, wrapped)
     work_type.wait = native.wrap(
-        work_type.wait, before=waits, after=over, is_method=True, times=TIME
+        work_type.wait, before=waits, after=over, is_method=True, times=TIME, collective=WAIT
     )
 
 
@@ -242,3 +264,20 @@ def on_gradients(torch, bindings):
         reducer.prepare_for_backward, before=ready, is_method=True
     )
     torch.autograd.backward = native.wrap(torch.autograd.backward, before=before, after=after)
+
+
+def on_spawn(spawn):
+    """torch.multiprocessing.spawn hands a rank's exception to its parent and exits with 1."""
+
+    def formats(args, kwargs):
+        caller = sys._getframe(1)
+        if (
+            caller.f_code.co_name == "_wrap"
+            and caller.f_globals.get("__name__") == "torch.multiprocessing.spawn"
+        ):
+            kind, value = sys.exc_info()[:2]
+            box.put_exception(kind, value)
+            box.put_rank_if_unknown(caller.f_locals.get("i"))
+
+    traceback = sys.modules.get("traceback") or __import__("traceback")
+    traceback.format_exc = native.wrap(traceback.format_exc, before=formats)

@@ -24,6 +24,7 @@ HOOKS = {
     "torch.utils.data._utils.fetch": ("rerail_hooks_torch_data", "on_fetch"),
     "torch.utils.data._utils.signal_handling": ("rerail_hooks_torch_data", "on_signal_handling"),
     "torch.distributed.distributed_c10d": ("rerail_hooks_torch_distributed", "on_c10d"),
+    "torch.multiprocessing.spawn": ("rerail_hooks_torch_distributed", "on_spawn"),
     "numpy": ("rerail_hooks_files", "on_numpy"),
     "faiss": ("rerail_hooks_files", "on_faiss"),
     "tqdm.std": ("rerail_hooks_progress", "on_tqdm"),

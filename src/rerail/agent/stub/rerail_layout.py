@@ -96,7 +96,8 @@ LATER_TEXTS = (
 # Behind those, for the same reason: nanoseconds spent so far in collectives and in waiting for
 # them, in waiting for the next batch, and in backward calls (which hold DistributedDataParallel's
 # reduction of gradients); the collective that is waited for now, by its number in the ring
-# (0: none); how many places and groups the two tables hold.
+# (0: none); how many places and groups the two tables hold; when the exception came that nobody
+# caught.
 LATER_NUMBERS = (
     "collective_ns",
     "data_wait_ns",
@@ -104,6 +105,7 @@ LATER_NUMBERS = (
     "collective_waited_for",
     "place_count",
     "group_count",
+    "exception_ns",
 )
 
 PHASES = (
@@ -163,10 +165,10 @@ COLLECTIVES = (
 # "what" is op + group << 8 + place << 16; group and place count from 1, 0 is unknown.
 GROUP_SHIFT = 8
 PLACE_SHIFT = 16
-PLACE_LENGTH = 8  # places in the user's own code: file, line, function, NUL between
-PLACE_CAPACITY = 126
+PLACE_LENGTH = 20  # places in the user's own code: end of the file, line, function, NUL between
+PLACE_CAPACITY = 78
 GROUP_LENGTH = 8
-GROUP_CAPACITY = 30
+GROUP_CAPACITY = 14
 MOST_SIDES = 3
 
 

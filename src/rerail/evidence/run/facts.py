@@ -38,12 +38,16 @@ def read_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[st
     if first is not None:
         facts["failed_first"] = first.data.get("who")
         facts["echoes"] = first.data.get("others") or None
+        facts["story_of_ranks"] = first.data.get("story")
+        facts["where"] = first.data.get("where")
     stall = _first(observations, "stall")
     if stall is not None:
         facts["stuck_process"] = f"{stall.data['role']} (pid {stall.data['pid']})"
         facts["stuck_in"] = stall.data["functions"][:4] or None
         facts["silent_seconds"] = stall.data["silent_seconds"]
-    facts.update({**hang_facts(observations), **_known(facts, "failed_first")})
+    facts.update(
+        {**hang_facts(observations), **_known(facts, "failed_first"), **_known(facts, "where")}
+    )
     if run.info.elapsed_seconds is not None:
         facts["elapsed_seconds"] = round(run.info.elapsed_seconds, 3)
     return {name: value for name, value in facts.items() if value is not None}
