@@ -92,6 +92,7 @@ class _Run:
             self._standard.is_closed,
             parts.inbox.starting,
             has_own_terminal=stdio.is_interactive,
+            has_own_group=options.has_own_group,
         )
         started_t = self._writer.now()
         pid = launch.start()

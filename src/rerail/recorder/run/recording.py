@@ -49,6 +49,7 @@ class RunOptions:
     gates: tuple[str, ...] = ()  # what metrics have to be at a step or an epoch (gates.py)
     on_gate: str = "warn"  # warn, stop
     owns_process: bool = False  # the command line: descriptors and streams are nobody else's
+    has_own_group: bool = False  # the command gets a process group without the recorder in it
     environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
     notifier: Notifies | None = None
     metrics_file: Path | None = None  # absolute
