@@ -199,7 +199,7 @@ class CollectiveCall:
 
     number: int  # from 1 on, over all groups of this process
     op: str  # all_reduce, …; gradients: those of DistributedDataParallel, within a backward call
-    group: str  # its name; "" of the gradients
+    group: str  # its name, "" of the default one; of the gradients the same word
     sequence: int  # from 1 on, within its group: the same on every rank that keeps step
     entered_t_seconds: float
     left_t_seconds: float | None  # None: not left; the work may go on in the background

@@ -317,7 +317,9 @@ def _collectives(box: _Box) -> list[CollectiveCall]:
             CollectiveCall(
                 number=number,
                 op=_OPS[op],
-                group=_entry(box, "groups", what >> layout.GROUP_SHIFT & 0xFF),
+                group=_OPS[op]
+                if _OPS[op] == "gradients"
+                else _entry(box, "groups", what >> layout.GROUP_SHIFT & 0xFF),
                 sequence=sequence,
                 entered_t_seconds=box.fine_seconds(entered),
                 left_t_seconds=box.fine_seconds(abs(left)) if left else None,
