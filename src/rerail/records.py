@@ -249,6 +249,7 @@ class BlackBox:
     fork_parent_had_threads: bool | None = None  # True in a child forked by a threaded parent
     notes: list[str] = field(default_factory=list)  # hooks that failed, frameworks seen
     exception_t_seconds: float | None = None
+    error_file: str | None = None  # where its standard error went, if that is a file
     collectives: list[CollectiveCall] = field(default_factory=list)  # the last twenty
     collective_count: int = 0
     collective_seconds: float = 0.0  # so far, in collectives and in waiting for them

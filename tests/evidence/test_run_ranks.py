@@ -155,6 +155,16 @@ def test_a_rank_that_was_told_of_another_number_of_ranks() -> None:
     assert "was told that there are 3 ranks" in seen.text
 
 
+def test_what_a_rank_starts_is_no_rank() -> None:
+    """It has the rank's variables; here through a shell, and it ends later than its rank."""
+    run = job(waited(CLOSED, 11.2), ({"exit_code": 0, "ended_t_seconds": 11.0}, upto(9)))
+    shell = process(200, "shell", parent_pid=101, rank=1, exit_code=0)
+    tool = process(201, "main", parent_pid=200, rank=1, exit_code=3, started_t_seconds=5.0)
+    processes = [*run.processes, shell, tool]
+    (seen,) = read_failed_first(RecordedRun(run.info, processes=processes, boxes=run.boxes))
+    assert (seen.data["pid"], seen.data["how"]) == (101, "left")
+
+
 def test_a_launcher_that_was_killed() -> None:
     run = job(waited(CLOSED, 31.0), ({"exit_code": 1}, upto(9)))
     killed = process(99, "launcher", signal="SIGKILL", ended_t_seconds=30.0)

@@ -206,6 +206,7 @@ def _parse(octets: bytes, t0_ns: int) -> BlackBox | None:
         fork_parent_had_threads=None if forked < 0 else forked == 1,
         notes=_notes(box),
         collectives=collectives,
+        error_file=box.text("error_file"),
         exception_t_seconds=box.fine_seconds(raised_ns) if raised_ns > 0 else None,
         collective_count=max(box.number("collective_count"), 0),
         collective_seconds=max(box.number("collective_ns"), 0) / 1e9,

@@ -95,9 +95,15 @@ def rank_stories(run: RecordedRun) -> list[RankStory]:
 
 
 def _is_of_a_rank(run: RecordedRun, process: ProcessRecord, rank: int) -> bool:
-    """A child of a rank has its environment, and is none."""
-    parent = next((p for p in run.processes if p.pid == process.parent_pid), None)
-    return parent is not None and parent.role not in NOT_RANKS and run.rank_of(parent) == rank
+    """What a rank starts has its environment and is none, also where a shell is in between."""
+    by_pid = {p.pid: p for p in run.processes}
+    seen = {process.pid}
+    while (parent := by_pid.get(process.parent_pid or 0)) is not None and parent.pid not in seen:
+        if parent.role not in NOT_RANKS and run.rank_of(parent) == rank:
+            return True
+        seen.add(parent.pid)
+        process = parent
+    return False
 
 
 def _story(run: RecordedRun, process: ProcessRecord, rank: int, crash: Crash | None) -> RankStory:
