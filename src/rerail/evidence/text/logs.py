@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from rerail.catalogue import Catalogue, load_catalogue
 from rerail.evidence.text.exits import find_exits
@@ -25,6 +25,8 @@ from rerail.evidence.text.progress import (
     find_finish,
     find_progress,
 )
+from rerail.evidence.text.rank_jobs import collect_job
+from rerail.evidence.text.rank_survey import OpenableLog
 from rerail.evidence.text.ranks import (
     find_first,
 )
@@ -72,6 +74,8 @@ def collect_logs(
     deadline = deadline or no_deadline()
     catalogue = load_catalogue()
     words = search_words(catalogue)
+    if len(paths) > FEW_FILES and (job := _job(paths, catalogue, deadline, listener)) is not None:
+        return job
     texts: list[TextEvidence] = []
     share = 1 if len(paths) <= FEW_FILES else MANY_SHARE
     for at, path in enumerate(paths):
@@ -85,6 +89,25 @@ def collect_logs(
         if listener is not None:
             listener(label, lines, texts[-1].observations)
     return replace(_together(texts), incomplete=deadline.sentence)
+
+
+def _job(
+    paths: Sequence[Path], catalogue: Catalogue, deadline: Deadline, listener: Listener | None
+) -> Evidence | None:
+    """Of a job of many ranks: a quick look at every log, and the few that matter read whole."""
+    words = search_words(catalogue)
+
+    def read(at: int, who: str) -> TextEvidence:
+        path = paths[at]
+        lines = _lines(read_excerpt(path, words, 1, deadline), at)
+        found = _observe(lines, catalogue, path.name, who, deadline)
+        if listener is not None:
+            listener(path.name, lines, found.observations)
+        return found
+
+    # A path has the `name` and the `open` of a log.
+    evidence = collect_job(cast("Sequence[OpenableLog]", paths), deadline, read)
+    return None if evidence is None else replace(evidence, incomplete=deadline.sentence)
 
 
 def observe_text(
