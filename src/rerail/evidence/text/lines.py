@@ -63,6 +63,7 @@ _PREFIXES = [
     ("time", _prefix(r"\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s+")),
     ("rank", _prefix(r"\[(?:rank|Rank|RANK|local_rank)[ =:]?(?P<rank>\d{1,9})\]:?\s?")),
     ("rank", _prefix(r"\[(?P<rank>\d{1,9})\]:\s?")),
+    ("rank", _prefix(r"\[(?:default|trainer)(?P<rank>\d{1,9})\]:\s?")),
     ("rank", _prefix(r"\[\d+,(?P<rank>\d{1,9})\]<std(?:err|out)>:?\s?")),
     ("rank", _prefix(r"(?:trainer|default)/?(?P<rank0>\d*)\s?\[(?P<rank>\d{1,9})\]:\s?")),
     ("rank", _prefix(r"(?P<rank>\d{1,4}): (?=Traceback|  File |\[|[A-Z]\w+(?:Error|Exception))")),

@@ -25,8 +25,9 @@ from rerail.evidence.text.progress import (
     find_finish,
     find_progress,
 )
-from rerail.evidence.text.rank_jobs import collect_job
-from rerail.evidence.text.rank_survey import OpenableLog
+from rerail.evidence.text.rank_jobs import SEEN_TOGETHER, collect_job
+from rerail.evidence.text.rank_streams import split_streams
+from rerail.evidence.text.rank_survey import OpenableLog, TextLog
 from rerail.evidence.text.ranks import (
     find_first,
 )
@@ -74,7 +75,7 @@ def collect_logs(
     deadline = deadline or no_deadline()
     catalogue = load_catalogue()
     words = search_words(catalogue)
-    if len(paths) > FEW_FILES and (job := _job(paths, catalogue, deadline, listener)) is not None:
+    if len(paths) > 1 and (job := _job(paths, catalogue, deadline, listener)) is not None:
         return job
     texts: list[TextEvidence] = []
     share = 1 if len(paths) <= FEW_FILES else MANY_SHARE
@@ -84,6 +85,10 @@ def collect_logs(
         excerpt = read_excerpt(path, words, share, deadline)
         label = "output" if len(paths) == 1 else path.name
         who = "" if len(paths) == 1 else _who(path)
+        if len(paths) == 1 and (job := _merged(excerpt, catalogue, deadline)) is not None:
+            if listener is not None:
+                listener(label, _lines(excerpt, at), job.observations)
+            return job
         lines = _lines(excerpt, at)
         texts.append(_observe(lines, catalogue, label, who, deadline))
         if listener is not None:
@@ -106,8 +111,23 @@ def _job(
         return found
 
     # A path has the `name` and the `open` of a log.
-    evidence = collect_job(cast("Sequence[OpenableLog]", paths), deadline, read)
+    accepts = None if len(paths) > FEW_FILES else SEEN_TOGETHER
+    evidence = collect_job(cast("Sequence[OpenableLog]", paths), deadline, read, accepts)
     return None if evidence is None else replace(evidence, incomplete=deadline.sentence)
+
+
+def _merged(excerpt: Excerpt, catalogue: Catalogue, deadline: Deadline) -> Evidence | None:
+    """The same of one log into which several ranks wrote, each line with its rank before it."""
+    streams = split_streams(excerpt.lines)
+    if streams is None:
+        return None
+    logs = [TextLog(f"rank_{rank}.log", lines) for rank, lines in streams.of_ranks.items()]
+    logs.append(TextLog("launcher", streams.launcher))
+
+    def read(at: int, who: str) -> TextEvidence:
+        return _observe(list(to_lines(logs[at].lines)), catalogue, "output", who, deadline)
+
+    return collect_job(logs, deadline, read, SEEN_TOGETHER)
 
 
 def observe_text(

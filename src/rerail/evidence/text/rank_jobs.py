@@ -18,23 +18,34 @@ from rerail.evidence.text.rank_survey import OpenableLog, survey
 from rerail.evidence.text.rank_verdict import Verdict, judge
 from rerail.platform.deadline import Deadline
 from rerail.records import Evidence, Observation, Outcome
-from rerail.wording import counted, seconds_in_words, sentence
+from rerail.wording import seconds_in_words, sentence
 
 SIGNAL_NAMES = {4: "SIGILL", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV"}
 # A rank that only kept others waiting did nothing that its own log would show as a failure.
 _KEPT_WAITING = ("never-entered", "silent", "left", "mismatch", "node-lost", "gone", "missing")
 
+# What only several ranks together show; the rest one log, or a few, show by themselves.
+SEEN_TOGETHER = frozenset({"never-entered", "mismatch", "left", "gone"})
+
 # Position of a log and who wrote it -> what it shows.
 Reader = Callable[[int, str], TextEvidence]
 
 
-def collect_job(logs: Sequence[OpenableLog], deadline: Deadline, read: Reader) -> Evidence | None:
+def collect_job(
+    logs: Sequence[OpenableLog],
+    deadline: Deadline,
+    read: Reader,
+    accepts: frozenset[str] | None = None,
+) -> Evidence | None:
+    """`accepts`: how the first has to have failed for the answer to count; any if not given."""
     records = survey(logs, deadline)
     roster = Roster(records)
     if len(roster.ranks) * 2 < len(logs) - len(roster.others) or len(roster.ranks) < 2:
         return None
     verdict = judge(roster)
-    return None if verdict is None else _evidence(verdict, roster, read)
+    if verdict is None or (accepts is not None and verdict.how not in accepts):
+        return None
+    return _evidence(verdict, roster, read)
 
 
 def _evidence(verdict: Verdict, roster: Roster, read: Reader) -> Evidence:
@@ -75,7 +86,7 @@ def _evidence(verdict: Verdict, roster: Roster, read: Reader) -> Evidence:
     observations.append(
         Observation(
             "failed-first",
-            sentence(story)[:SHOWN],
+            sentence(_grounds(verdict, roster) if kept_waiting else story)[:SHOWN],
             _source(verdict, texts),
             {key: value for key, value in data.items() if value not in (None, "", [])},
         )
@@ -92,8 +103,8 @@ def _source(verdict: Verdict, texts: Sequence[TextEvidence]) -> str:
         if said and said in o.text and o.kind in ("traceback", "line", "native-stack", "exit-line"):
             return o.source
     last = [o.source for o in observed if o.kind == "progress"]
-    first = verdict.record or next(iter(verdict.witnesses), verdict.waited)
-    return last[-1] if last else f"{first.name if first else 'logs'}:1"
+    anywhere = [o.source for text in texts for o in text.observations]
+    return (last[-1:] or anywhere[:1] or ["output:1"])[0]
 
 
 def _of_witness(text: TextEvidence) -> TextEvidence:
@@ -142,6 +153,20 @@ def _step(verdict: Verdict, roster: Roster) -> int | None:
     return verdict.waited.step if verdict.waited is not None else None
 
 
+def _grounds(verdict: Verdict, roster: Roster) -> str:
+    """What of the logs says so, where no line of the first one does."""
+    record, missing = verdict.record, len(roster.missing)
+    looked = f"of {_ranks(roster.world)}, {len(roster.ranks):,} left a log"
+    looked += f" and {missing:,} did not" if missing else ""
+    if verdict.waiting:
+        looked += f"; {verdict.waiting:,} say that they waited"
+    if record is not None and record.enqueued is not None and verdict.how == "never-entered":
+        return f"{verdict.who} had enqueued collectives up to #{record.enqueued:,}; {looked}"
+    if record is not None and verdict.how in ("silent", "node-lost", "left"):
+        return f"the log of rank {record.rank} ends without a failure; {looked}"
+    return looked
+
+
 def story_of(verdict: Verdict, roster: Roster) -> str:
     """Who, what and when, in one sentence, and what the others waited in."""
     who = _who(verdict, roster)
@@ -178,11 +203,15 @@ def story_of(verdict: Verdict, roster: Roster) -> str:
         )
     missing = len(verdict.ranks)
     return (
-        f"The first to fail is one of the {counted(missing, 'rank')} whose logs are missing: none"
+        f"The first to fail is one of the {_ranks(missing)} whose logs are missing: none"
         f" of the"
         f" {len(roster.ranks):,} logs here shows a failure of its own"
         + (f"; {waited}" if waited else "")
     )
+
+
+def _ranks(count: int) -> str:
+    return "1 rank" if count == 1 else f"{count:,} ranks"
 
 
 def _who(verdict: Verdict, roster: Roster) -> str:
@@ -192,7 +221,7 @@ def _who(verdict: Verdict, roster: Roster) -> str:
     if len(ranks) == 1:
         return f"Rank {ranks[0]}" + (f" ({verdict.host})" if verdict.host else "")
     if verdict.host:
-        return f"One of the {counted(len(ranks), 'rank')} on {verdict.host}"
+        return f"One of the {_ranks(len(ranks))} on {verdict.host}"
     return "A rank"
 
 
@@ -220,14 +249,14 @@ def _where_others(verdict: Verdict) -> str:
     waits = (verdict.waited.waits if verdict.waited else None) or {}
     elements = waits.get("elements")
     size = f" of {int(elements):,} elements" if elements else ""
-    return f", where {counted(verdict.waiting - 1, 'rank')} called {_operation(waits)}{size}"
+    return f", where {_ranks(verdict.waiting - 1)} called {_operation(waits)}{size}"
 
 
 def _in_which(verdict: Verdict) -> str:
     if not verdict.waiting:
         return ", in which the others waited"
     waits = (verdict.waited.waits if verdict.waited else None) or {}
-    text = f", in which {counted(verdict.waiting, 'rank')} waited"
+    text = f", in which {_ranks(verdict.waiting)} waited"
     if "timeout_ms" in waits:
         text += f" and gave up after {seconds_in_words(int(waits['timeout_ms']) / 1000)}"
     return text
@@ -237,9 +266,7 @@ def _waited(verdict: Verdict) -> str:
     if not verdict.waiting:
         return ""
     waits = (verdict.waited.waits if verdict.waited else None) or {}
-    text = f"{counted(verdict.waiting, 'rank')} waited" + (
-        f" in {_work(verdict)}" if _work(verdict) else ""
-    )
+    text = f"{_ranks(verdict.waiting)} waited" + (f" in {_work(verdict)}" if _work(verdict) else "")
     if "timeout_ms" in waits:
         text += f" and gave up after {seconds_in_words(int(waits['timeout_ms']) / 1000)}"
     return text

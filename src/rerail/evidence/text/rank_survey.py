@@ -43,6 +43,18 @@ class OpenableLog(Protocol):
     def open(self, mode: str = "rb") -> BinaryIO: ...
 
 
+@dataclass(frozen=True)
+class TextLog:
+    """Numbered lines in hand, to be looked at as a log."""
+
+    name: str
+    lines: list[tuple[int, str]]
+
+    def open(self, mode: str = "rb") -> BinaryIO:
+        text = "\n".join(line for _, line in self.lines)
+        return io.BytesIO(text.encode("utf-8", "replace"))
+
+
 @dataclass
 class RankRecord:
     """What one file says of its rank, and of others."""
@@ -139,11 +151,6 @@ def _forked(logs: Sequence[OpenableLog], deadline: Deadline) -> list[RankRecord]
         return mine + _look_at(logs, range(middle, len(logs)), deadline)
     theirs = pickle.loads(raw)  # our own child wrote it
     return mine + list(theirs)
-
-
-def record_of(name: str, raw: bytes) -> RankRecord:
-    """Of a text in hand."""
-    return _record(0, name, io.BytesIO(raw), Shapes())
 
 
 def _record(at: int, name: str, file: BinaryIO, shapes: Shapes) -> RankRecord:

@@ -62,7 +62,8 @@ class _Judge:
         self._roster = roster
         self._records = roster.ranks
         self._waiting = [r for r in roster.ranks.values() if r.waits is not None]
-        self._few = max(FEW, len(roster.ranks) // 50)
+        count = len(roster.ranks)
+        self._few = min(max(FEW, count // 50), max(1, (count - 1) // 2))
 
     def verdict(self) -> Verdict | None:
         deaths = self._deaths()

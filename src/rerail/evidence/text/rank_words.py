@@ -188,12 +188,6 @@ def text_of(raw: bytes) -> str:
     if b": [" in raw[:12] and _TENSORS.match(text):
         return text
     text, _, _ = split_prefix(text)
-    # torchrun and others put a local rank before what the process printed with its own prefix.
-    for _ in range(2):
-        if text[:8] != "[default":
-            break
-        text = text.partition("]:")[2].lstrip(" ") or text
-        text, _, _ = split_prefix(text)
     return text
 
 
