@@ -260,9 +260,9 @@ def _progress(style: int, step: int, random: Random) -> str:
     return f"Epoch 2: step {step}/90000, train_loss={loss:.3f}, 5.12 s/it"
 
 
-def ask(folder: Path) -> tuple[dict[str, Any], float, int]:
-    """The answer, seconds and peak memory of the process and its children."""
-    started = time.monotonic()
+def ask(folder: Path) -> tuple[dict[str, Any], float, float]:
+    """The answer, seconds, and seconds of CPU time of the process and its child."""
+    started, before = time.monotonic(), _cpu_seconds()
     process = subprocess.Popen(
         [sys.executable, "-m", "rerail", "explain", str(folder), "--json"],
         stdout=subprocess.PIPE,
@@ -270,8 +270,12 @@ def ask(folder: Path) -> tuple[dict[str, Any], float, int]:
     )
     out, _ = process.communicate()
     seconds = time.monotonic() - started
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    return json.loads(out or b"{}"), seconds, peak
+    return json.loads(out or b"{}"), seconds, _cpu_seconds() - before
+
+
+def _cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def verdict(truth: Truth, answer: dict[str, Any]) -> tuple[bool, bool]:
@@ -299,13 +303,13 @@ def _miss(at: int, truth: Truth, answer: dict[str, Any]) -> str:
 def score(args: argparse.Namespace) -> None:
     counts: Counter[str] = Counter()
     times: list[float] = []
+    cpus: list[float] = []
     misses = []
-    peak = 0
     for at in range(args.first, args.first + args.jobs):
         folder = Path(tempfile.mkdtemp(prefix="rank-logs-"))
         try:
             truth = write_job(folder, at, args.ranks, args.side, args.bytes)
-            answer, seconds, peak = ask(folder)
+            answer, seconds, cpu = ask(folder)
         finally:
             if args.keep:
                 print(folder)
@@ -318,6 +322,7 @@ def score(args: argparse.Namespace) -> None:
         counts["both"] += is_rank and is_cause
         counts["unnamed"] += not truth.is_named
         times.append(seconds)
+        cpus.append(cpu)
         if not (is_rank and is_cause):
             misses.append(_miss(at, truth, answer))
             print("  miss:", misses[-1], flush=True)
@@ -327,21 +332,23 @@ def score(args: argparse.Namespace) -> None:
         f"  root rank right {counts['rank']}, cause right {counts['cause']}, both {counts['both']}"
     )
     print(f"  ({counts['unnamed']} of them with no file that names the root)")
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
     print(
-        f"  seconds: median {sorted(times)[n // 2]:.1f}, most {max(times):.1f}; peak {peak >> 10}"
-        f" MB"
+        f"  seconds: median {sorted(times)[n // 2]:.1f}, most {max(times):.1f};"
+        f" of CPU time: median {sorted(cpus)[n // 2]:.1f}, most {max(cpus):.1f};"
+        f" the larger of two processes {peak} MB"
     )
 
 
 def slope(args: argparse.Namespace) -> None:
-    """Seconds against megabytes, of jobs that double in size."""
+    """Seconds of CPU time against megabytes, of jobs that double in size."""
     points = []
     for ranks in (1024, 2048, 4096, 8192):
         folder = Path(tempfile.mkdtemp(prefix="rank-logs-"))
         try:
             write_job(folder, args.first, ranks, args.side, args.bytes)
             size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
-            seconds = min(ask(folder)[1] for _ in range(2))
+            seconds = min(ask(folder)[2] for _ in range(2))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         points.append((size / 1e6, seconds))
