@@ -139,8 +139,8 @@ OWN: dict[str, list[list[str]]] = {
         _traceback(
             [_STEP, _SAVE],
             "safetensors_rust.SafetensorError: Error while serializing: IoError(Os"
-            " { code: 28, kind:"
-            ' StorageFull, message: "No space left on device" })',
+            " {{ code: 28, kind:"
+            ' StorageFull, message: "No space left on device" }})',
         ),
     ],
     "nan": [
