@@ -198,6 +198,7 @@ OPENED_ELSEWHERE = {
     "cli/_failures.py": "a new file for a defect's details; /dev/null",
     "cli/study.py": "a new study file",
     "evidence/text/inputs.py": "what the user named, and logs in it",
+    "evidence/text/rank_survey.py": "logs that the user named",
     "evidence/text/scan.py": "a log that the user named, which may be a pipe",
     "investigation/environments/copying.py": "the user's packages",
     "investigation/environments/own.py": "the user's packages",

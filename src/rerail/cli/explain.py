@@ -5,6 +5,7 @@ Ends with 0 when no cause was found, 1 when one was, 2 when something could not 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from rerail.diagnosis import ChatServer
 
 UNREADABLE = 2
+MANY_LOGS = 2000  # of a folder: a look at them takes seconds
 
 
 @click.command(
@@ -144,10 +146,20 @@ def _each(
 
 
 def _diagnosis(what: tuple[str, ...], home: Path | None, server: ChatServer | None) -> Diagnosis:
+    _say_that_it_takes_long(what)
     diagnosis = api.explain(sys.stdin.buffer if what == ("-",) else what, home=home, ask=server)
     if diagnosis.skipped:
         click.echo(f"rerail: {_passed_over(diagnosis.skipped)}", err=True)
     return diagnosis
+
+
+def _say_that_it_takes_long(what: tuple[str, ...]) -> None:
+    """To a person who waits for the logs of a large job."""
+    if not sys.stderr.isatty():
+        return
+    count = sum(len(files) for name in what if name != "-" for _, _, files in os.walk(name))
+    if count >= MANY_LOGS:
+        click.echo(f"rerail: looking at {count:,} logs …", err=True)
 
 
 def _passed_over(skipped: Sequence[tuple[str, str]]) -> str:

@@ -38,7 +38,7 @@ def read_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[st
     if first is not None:
         facts["failed_first"] = first.data.get("who")
         facts["echoes"] = first.data.get("others") or None
-        facts["story_of_ranks"] = first.data.get("story")
+        facts["rank_story"] = first.data.get("story")
         facts["where"] = first.data.get("where")
     stall = _first(observations, "stall")
     if stall is not None:
