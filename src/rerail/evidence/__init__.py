@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rerail.evidence.run.material import RecordedRun, read_material
     from rerail.evidence.run.memory import limit_uses, memory_at_peak
     from rerail.evidence.run.private_texts import learn_records
+    from rerail.evidence.run.ranks import read_failed_first
     from rerail.evidence.run.stalls import read_stalls, telling_stall
     from rerail.evidence.run.trend import trend_of
     from rerail.evidence.run.where import process_name
@@ -48,6 +49,7 @@ __all__ = [
     "observe_text",
     "process_name",
     "read_crashes",
+    "read_failed_first",
     "read_material",
     "read_stalls",
     "telling_stall",
@@ -81,6 +83,7 @@ __getattr__ = door(
         "observe_text": "text.logs",
         "process_name": "run.where",
         "read_crashes": "run.crashes",
+        "read_failed_first": "run.ranks",
         "read_material": "run.material",
         "read_stalls": "run.stalls",
         "telling_stall": "run.stalls",
