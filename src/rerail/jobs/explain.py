@@ -20,6 +20,7 @@ from rerail.evidence import RecordedRun, read_failed_first, read_material
 from rerail.jobs import words
 from rerail.jobs.clocks import JobClock, align, by_walls
 from rerail.jobs.gathering import fetch, gather
+from rerail.jobs.membership import seconds_to_time_limit
 from rerail.jobs.merging import merged
 from rerail.jobs.place import Place
 from rerail.jobs.records import Member
@@ -31,6 +32,8 @@ from rerail.store import RunFolder
 
 SECONDS = 30.0
 _MOST_READ = 24  # records: the earliest failures, and everybody of a small job
+_OF_MEMORY = ("memory-near-limit", "oom-kill", "memory-growth")
+_TIME_LIMIT_SECONDS = 90.0  # Slurm sends SIGTERM at the limit, and SIGKILL a little later
 _ENDED_BY_OTHERS = ("SIGTERM", "SIGINT", "SIGHUP")
 
 
@@ -173,6 +176,9 @@ def _answer(
         if lost.member.step:
             facts["last_step"] = lost.member.step
     observations = [Observation(kind, said, f"node:{first.node or 'absent'}", data)]
+    known = read.get(first.node or "")
+    if known is not None:  # what a container that was killed for memory leaves, with all in it
+        observations += [o for o in known.diagnosis.observations if o.kind in _OF_MEMORY]
     evidence = Evidence(Outcome("unknown", said), observations, facts, origin="run")
     return replace(diagnose(evidence), headline_on_record=said)
 
@@ -187,8 +193,19 @@ def _of_a_failure(first: First, stand: Sequence[Standing], read: dict[str, _Read
         said = f"{_capital(words.who(own))} failed first{doubt}: {own.member.outcome_summary}{echo}"
         return Diagnosis(Outcome("exit", said), headline_on_record=said)
     said = f"{_capital(words.who(own))}{doubt}: {known.diagnosis.headline}{echo}"
+    said += _of_time_limit(own, known.diagnosis)
     facts = {**known.diagnosis.facts, "failed_first": words.who(own), "node": own.name}
     return replace(known.diagnosis, headline_on_record=said, facts=facts)
+
+
+def _of_time_limit(own: Standing, diagnosis: Diagnosis) -> str:
+    """A run that was ended from outside when its time was over: Slurm says when that is."""
+    leading = diagnosis.leading
+    if leading is None or not leading.cause.policy.is_from_outside:
+        return ""
+    left = seconds_to_time_limit(own.member.told, own.member.last_unix)
+    near = left is not None and abs(left) < _TIME_LIMIT_SECONDS
+    return " That was Slurm's time limit." if near else ""
 
 
 def _echoes(others: Sequence[Standing]) -> str:

@@ -65,7 +65,8 @@ def membership(
     nnodes: int | None = None,
     node: str | None = None,
 ) -> Membership:
-    host = (node or environ.get("RERAIL_NODE") or os.uname().nodename or "host").strip()
+    named = node or environ.get("RERAIL_NODE") or environ.get("SLURMD_NODENAME")
+    host = (named or os.uname().nodename or "host").strip()
     least, most = elastic_nodes(command)
     rank, world = _task(environ)
     counted = nnodes or (most if most is not None else _first_number(environ, _NODE_COUNTS))
