@@ -83,6 +83,28 @@ def test_a_node_that_never_came() -> None:
     )
 
 
+def test_a_node_that_left_with_0_is_the_one_that_the_others_waited_for() -> None:
+    left = node("b", 1, 83, has_goodbye=True, ended_t=83, outcome_kind="ok")
+    stand = standings([failed("a", 0, 93), left], CLOCK)
+    first = who_first(stand, {"a": echo(93)})
+    assert first is not None and (first.kind, first.node) == ("left", "b")
+    assert words.headline(first, stand, [], 2) == (
+        "Node b (rank 1) ended with exit code 0 at step 412, 83 s after the start, before the"
+        " others; rank 0 failed 10 s later."
+    )
+
+
+def test_a_node_that_is_still_there_is_the_one_that_the_others_waited_for() -> None:
+    there = Member("b", "run", "b", ranks=(RankState(1, step=412),), last_t=93.0, age_seconds=0.5)
+    stand = standings([failed("a", 0, 93), there], CLOCK)
+    first = who_first(stand, {"a": echo(93)})
+    assert first is not None and (first.kind, first.node) == ("stuck", "b")
+    assert words.headline(first, stand, [], 2) == (
+        "Node b (rank 1) did not go on at step 412 and is still there; rank 0 waited for it and"
+        " failed."
+    )
+
+
 def test_two_failures_within_what_is_not_known_are_not_certain() -> None:
     stand = standings([failed("a", 0, 60), failed("b", 1, 60)], CLOCK)
     near = {"a": Failure(60.0, 0.1, is_echo=False), "b": Failure(60.15, 0.1, is_echo=False)}

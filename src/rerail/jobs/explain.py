@@ -166,6 +166,8 @@ def _answer(
     if first.kind == "failed" and first.node is not None:
         return _of_a_failure(first, stand, read)
     said = words.headline(first, stand, absent, expected)
+    if first.kind in ("left", "stuck"):
+        return _of_one_waited_for(first, said, stand, read)
     lost = next((each for each in stand if each.name == first.node), None)
     kind = {"never-came": "absent-node"}.get(first.kind, "lost-node")
     data: dict[str, Any] = {"node": first.node, "how": first.kind, "t_seconds": first.t}
@@ -181,6 +183,21 @@ def _answer(
         observations += [o for o in known.diagnosis.observations if o.kind in _OF_MEMORY]
     evidence = Evidence(Outcome("unknown", said), observations, facts, origin="run")
     return replace(diagnose(evidence), headline_on_record=said)
+
+
+def _of_one_waited_for(
+    first: First, said: str, stand: Sequence[Standing], read: dict[str, _Read]
+) -> Diagnosis:
+    """The causes are its own, where its record shows any; else those of who waited."""
+    own = next(each for each in stand if each.name == first.node)
+    known = read.get(own.name)
+    others = [read[each.name] for each in stand if each.state == "failed" and each.name in read]
+    told = known.diagnosis if known is not None and known.diagnosis.causes else None
+    base = told or next((each.diagnosis for each in others), Diagnosis(Outcome("unknown", said)))
+    if told is not None and first.kind == "stuck":
+        said = f"{said} {told.headline}"
+    facts = {**base.facts, "failed_first": words.who(own), "node": own.name}
+    return replace(base, headline_on_record=said, facts=facts)
 
 
 def _of_a_failure(first: First, stand: Sequence[Standing], read: dict[str, _Read]) -> Diagnosis:

@@ -4,6 +4,7 @@ In: how the nodes stand, and of those with a record when and of what they failed
 None for a job that ended well or still runs. Pure. A node that lost its network or vanished before
 anybody failed on their own comes first; else the earliest failure that is not an echo. Silence is
 weaker than a fact: a node that a scheduler swept away because another had failed says nothing.
+Where all failures are echoes, they waited for somebody: one who left, or who is still there.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Literal
 
 from rerail.jobs.standing import Standing
 
-Kind = Literal["lost-network", "vanished", "never-came", "failed"]
+Kind = Literal["lost-network", "vanished", "never-came", "failed", "left", "stuck"]
 _SWEEP_SECONDS = 2.0  # within which a scheduler takes the other nodes away
 
 
@@ -58,6 +59,8 @@ def who_first(
         return First("failed", name, first.t, is_certain)
     if absent and failures:
         return First("never-came", None)
+    if failures and (waited_for := _waited_for(standings, failures)) is not None:
+        return waited_for
     if behind is not None and failures:
         known = failures.get(behind)
         return First("failed", behind, known.t if known else None)
@@ -67,6 +70,17 @@ def who_first(
         is_certain = all(o.t - first.t > o.uncertainty + first.uncertainty for o in others)
         return First("failed", name, first.t, is_certain)
     return First("never-came", None) if absent and not any(_is_fine(s) for s in standings) else None
+
+
+def _waited_for(standings: Sequence[Standing], failures: Mapping[str, Failure]) -> First | None:
+    """All who failed only waited: for a node that left with 0 before, or one that still runs."""
+    gave_up = min(each.t for each in failures.values())
+    for each in standings:
+        if each.state == "ended" and each.last_t is not None and each.last_t < gave_up:
+            return First("left", each.name, each.last_t)
+    running = [each for each in standings if each.state == "running"]
+    running.sort(key=lambda each: each.member.step or 0)
+    return First("stuck", running[0].name) if running else None
 
 
 def _first_loss(standings: Sequence[Standing], *, has_failures: bool) -> First | None:

@@ -45,10 +45,18 @@ def headline(first: First, standings: Sequence[Standing], absent: Sequence[int],
     if first.kind == "lost-network" and lost.lost_link is not None:
         when = _when(lost.lost_link_t)
         said = f"{subject} lost its network{step}: {lost.lost_link.interface} went down{when}"
+    elif first.kind == "left":
+        said = f"{subject} ended with exit code 0{step},{_when(first.t)}, before the others"
+    elif first.kind == "stuck":
+        failed = [each for each in standings if each.state == "failed"]
+        ranks = sorted({rank for each in failed for rank in each.member.rank_numbers})
+        names = ranks_in_words(ranks) if ranks else _nodes([each.name for each in failed])
+        said = f"{subject} did not go on{step} and is still there; {names} waited for it and failed"
     else:
         said = f"{subject} vanished{step}: its last sign of life was{_when(lost.last_t)}"
         said += ", without a goodbye"
-    said += _what_others_did(lost, first, standings)
+    if first.kind != "stuck":
+        said += _what_others_did(lost, first, standings)
     return f"{said[:1].upper()}{said[1:]}."
 
 
