@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -188,3 +189,31 @@ def test_the_line_that_installs_leaves_the_training_python_alone(tmp_path: Path)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.strip() in ("True", "False")
     assert list((tmp_path / "home/runs").glob("*/run.json"))
+
+
+@pytest.mark.slow
+def test_a_job_that_slurm_cancels_says_who_ended_it(
+    tmp_path: Path, environ: dict[str, str]
+) -> None:
+    """SIGTERM, then a grace period: long enough for the last words, and for the record."""
+    cluster = tmp_path / "slurm"
+    cluster.mkdir()
+    work = tmp_path / "work"
+    work.mkdir()
+    script = "srun rerail run --job auto --home home-$SLURM_JOB_ID -- sleep 600"
+    with Slurm(cluster) as slurm:
+        slurm.environ |= {**environ, "SLURM_CONF": slurm.environ["SLURM_CONF"]}
+        sent = slurm.do("sbatch", "--parsable", "--nodes=2", f"--wrap={script}", cwd=work)
+        job = sent.stdout.strip()
+        place = tmp_path / "records" / job
+        until = time.monotonic() + 60
+        while len(list(place.glob("*/*.beat.json"))) < 2 and time.monotonic() < until:
+            time.sleep(0.1)
+        slurm.do("scancel", job)
+        while len(list(place.glob("*/*.goodbye.json"))) < 2 and time.monotonic() < until:
+            time.sleep(0.1)
+    document = explain(place)
+    assert {each["state"] for each in document["job"]["nodes"]} == {"failed"}
+    assert document["causes"][0]["id"] == "scheduler-stopped"
+    assert document["headline"].startswith("All 2 nodes were ended: The program slurmstepd ")
+    assert "sent SIGTERM" in document["headline"]

@@ -210,9 +210,17 @@ def _of_a_failure(first: First, stand: Sequence[Standing], read: dict[str, _Read
         said = f"{_capital(words.who(own))} failed first{doubt}: {own.member.outcome_summary}{echo}"
         return Diagnosis(Outcome("exit", said), headline_on_record=said)
     said = f"{_capital(words.who(own))}{doubt}: {known.diagnosis.headline}{echo}"
+    if others and all(_was_ended(read.get(each.name)) for each in (own, *others)):
+        said = f"All {len(others) + 1} nodes were ended: {known.diagnosis.headline}"
     said += _of_time_limit(own, known.diagnosis)
     facts = {**known.diagnosis.facts, "failed_first": words.who(own), "node": own.name}
     return replace(known.diagnosis, headline_on_record=said, facts=facts)
+
+
+def _was_ended(known: _Read | None) -> bool:
+    """By a scheduler or a person: then nobody failed first."""
+    leading = known.diagnosis.leading if known is not None else None
+    return leading is not None and leading.cause.policy.is_from_outside
 
 
 def _of_time_limit(own: Standing, diagnosis: Diagnosis) -> str:
