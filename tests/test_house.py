@@ -206,6 +206,7 @@ OPENED_ELSEWHERE = {
     "investigation/edits/repository.py": "the user's program",
     "investigation/edits/trees.py": "the user's program",
     "investigation/reproducer/reduction.py": "the user's program",
+    "jobs/beat.py": "/sys/class/net",
     "recorder/kernel/cores.py": "core files of the user's program",
     "recorder/run/descriptors.py": "/dev/null",
     "recorder/vitals/machine.py": "/proc and /sys",
@@ -231,7 +232,7 @@ OPENED_ELSEWHERE = {
 }
 ROOMS_THAT_READ_RUNS = {
     *("store", "recorder", "evidence", "diagnosis", "scheduling", "investigation"),
-    *("checkpoints", "remedies", "study", "live", "report", "watch", "ui", "cli"),
+    *("checkpoints", "jobs", "remedies", "study", "live", "report", "watch", "ui", "cli"),
 }
 OPENING = {"open", "read_text", "read_bytes", "fromfile", "memmap", "copyfile", "sqlite3.connect"}
 OPENED_BY_NAME = {"Notebook", "webbrowser", "segment", "archive", "smaller", "socket", "client"}

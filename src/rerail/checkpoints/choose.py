@@ -90,8 +90,8 @@ def _check(path: Path, others: Collection[Path], cwd: Path) -> Soundness:
         if found.size_bytes < _SMALL_SHARE * usual:
             why = f"it has {found.size_bytes} bytes where the others have about {usual:.0f}"
             return replace(found, problem=why)
-    if found.is_sound and (cwd / path).is_dir() and (why := _lacks_ranks(path, others, cwd)):
-        return replace(found, problem=why)
+    if found.is_sound and (cwd / path).is_dir():
+        return replace(found, problem=_lacks_ranks(path, others, cwd))
     return found
 
 

@@ -117,11 +117,11 @@ def _values(pickled: bytes, budget: Budget) -> Iterator[Any]:
                 memo[len(memo)] = last
                 continue
             if name in ("PUT", "BINPUT", "LONG_BINPUT"):
-                memo[int(argument)] = last
+                memo[int(argument or 0)] = last
                 continue
             last = None
             if name in ("GET", "BINGET", "LONG_BINGET"):
-                last = memo.get(int(argument))
+                last = memo.get(int(argument or 0))
             elif "UNICODE" in name or name.startswith(("BININT", "LONG", "INT")):
                 last = argument
             if isinstance(last, (str, int)) and not isinstance(last, bool):

@@ -35,12 +35,13 @@ Examples:
   rerail explain last                     the newest recorded run
   rerail explain slurm-*.out              ranks or nodes of one job
   rerail explain logs/                    the logs in a folder
+  rerail explain /shared/jobs/4711        all nodes of a job
   rerail explain train.log.gz logs.tar.xz notebook.ipynb
   kubectl logs pod | rerail explain -
   rerail explain train.log --why-not host-oom
   rerail explain train.log --ask http://localhost:11434""",
 )
-@click.argument("what", nargs=-1, metavar="[RUN | FILE...]", shell_complete=complete_run_or_file)
+@click.argument("what", nargs=-1, metavar="[RUN | JOB | FILE...]", shell_complete=complete_run_or_file)
 @click.option("--each", is_flag=True, help="Explain every file by itself, not as ranks of one job.")
 @click.option(
     "--why-not",
@@ -200,6 +201,10 @@ def _show(diagnosis: Diagnosis, document: dict[str, Any], why_not: str | None) -
             click.echo(terminal.second_opinion(diagnosis.second_opinion.to_json()))
         return
     terminal.show(document, sys.stdout)
+    if document.get("job"):
+        from rerail.jobs import node_table
+
+        click.echo(node_table(document["job"]))
 
 
 def _headline_if_stopped(diagnosis: Diagnosis, home: Path | None) -> str | None:

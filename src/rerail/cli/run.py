@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from rerail import bare
-from rerail.cli._aftermath import close_in_trackers, notify, write_elsewhere
+from rerail.cli._aftermath import close_in_trackers, finish_sharing, notify, write_elsewhere
 from rerail.cli._completing import complete_command
 from rerail.cli._options import (
     home_option,
+    job_options,
     json_option,
     notify_options,
     say_notices,
@@ -34,6 +35,7 @@ from rerail.recorder import CommandNotStarted, Recording, RunOptions, record
 from rerail.store import Store
 
 if TYPE_CHECKING:
+    from rerail.jobs import Sharing
     from rerail.notify import Notifier
     from rerail.remedies import Story
 
@@ -66,6 +68,7 @@ FINISH_LINE_SECONDS = 2.0
     help="What to do where a gate is not met: say so, or stop as Ctrl-C would [default: warn].",
 )
 @notify_options
+@job_options
 @click.option(
     "--metrics-file",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -156,6 +159,7 @@ def command(
     as_json: bool,
     command: tuple[str, ...],
     notifier: Notifier | None,
+    job: tuple[str | None, str | None, int | None],
 ) -> None:
     """Run CMD under the flight recorder.
 
@@ -190,6 +194,7 @@ def command(
         )
     if folder_to is not None:
         os.set_inheritable(folder_to, False)  # ours, not the command's
+    sharing = _sharing(job, command, home)
     standard_output = bare.set_standard_output_aside() if as_json else None
     options = RunOptions(
         stall_seconds=stall_seconds,
@@ -204,6 +209,7 @@ def command(
         owns_process=True,
         notifier=notifier,
         metrics_file=metrics_file.absolute() if metrics_file is not None else None,
+        sharing=sharing,
     )
     sys.stdout.flush()
     try:
@@ -230,6 +236,7 @@ def command(
             reporter.notify(remark)
             if standard_output is not None:
                 _write_story(story, store, standard_output)
+            say_notices(finish_sharing(sharing, story.recording, is_quiet=is_quiet))
             end_as(story.recording.exit_code, story.recording.signal_number)
         recording = record(command, store, options)
     except CommandNotStarted as error:
@@ -246,7 +253,21 @@ def command(
         *(closing.notices() if closing is not None else []),
     ]
     say_notices([] if is_quiet else notices)
+    say_notices(finish_sharing(sharing, recording, is_quiet=is_quiet))
     end_as(recording.exit_code, recording.signal_number)
+
+
+def _sharing(
+    job: tuple[str | None, str | None, int | None], command: tuple[str, ...], home: Path | None
+) -> Sharing | None:
+    """Only if a job was named: nothing is shown to anybody otherwise."""
+    if job == (None, None, None) and not os.environ.get("RERAIL_JOB"):
+        return None
+    from rerail.jobs import sharing_of
+    from rerail.store import find_home
+
+    job_id, place, nnodes = job
+    return sharing_of(job_id, place, os.environ, command, find_home(home), nnodes=nnodes)
 
 
 def _tell(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rerail.evidence.run.memory import limit_uses, memory_at_peak
     from rerail.evidence.run.private_texts import learn_records
     from rerail.evidence.run.rank_stories import RankStory, rank_stories
+    from rerail.evidence.run.ranks import read_failed_first
     from rerail.evidence.run.stalls import read_stalls, telling_stall
     from rerail.evidence.run.trend import trend_of
     from rerail.evidence.run.where import process_name
@@ -51,6 +52,7 @@ __all__ = [
     "process_name",
     "rank_stories",
     "read_crashes",
+    "read_failed_first",
     "read_material",
     "read_stalls",
     "telling_stall",
@@ -86,6 +88,7 @@ __getattr__ = door(
         "process_name": "run.where",
         "rank_stories": "run.rank_stories",
         "read_crashes": "run.crashes",
+        "read_failed_first": "run.ranks",
         "read_material": "run.material",
         "read_stalls": "run.stalls",
         "telling_stall": "run.stalls",

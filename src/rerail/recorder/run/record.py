@@ -113,6 +113,10 @@ class _Run:
         parts.tree.own_helpers.update(pids)
         if self._options.notifier is not None:  # may still tell of the attempt before this one
             parts.tree.own_helpers.update(self._options.notifier.pids)
+        sharing = self._options.sharing
+        if sharing is not None:
+            begun = self._attempt("sharing with the job", lambda: sharing.begin(self._writer.path))
+            parts.tree.own_helpers.update(begun or [])
 
     def _has_started(self, pid: int, started_t: float) -> None:
         """The command runs: what fails here is missed in the record, and by nobody else."""
