@@ -6,6 +6,7 @@ TRAINING ?= yes
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready-$(TRAINING)
+WHEELS := .venv-wheels
 
 .PHONY: help setup demo foreign test test-slow test-arm64 coverage fuzz lint bench wheels clean
 
@@ -48,6 +49,9 @@ test-slow: setup $(if $(filter no,$(TRAINING)),,foreign)  ## the long ones: repe
 	$(BIN)/python -m pytest -n 2 -m slow
 	$(BIN)/python -m pytest -n 2 -m 'hypothesis and not slow' --hypothesis-profile=search
 
+test-arm64: $(WHEELS)/bin/.ready  ## the recorder's and agent's tests on arm64 under emulation; needs root (TESTS=tests/agent)
+	scripts/test-arm64 $(TESTS)
+
 # A lower bound: what runs in processes that a test starts (the recorder, the agent) is not counted.
 coverage: setup  ## which lines `make test` reaches; htmlcov/index.html shows them
 	$(BIN)/python -m pytest -n 2 -m 'not slow' --cov --cov-report=term:skip-covered --cov-report=html
@@ -64,8 +68,7 @@ lint: setup  ## ruff and mypy
 bench: setup  ## the figures in docs/figures.md
 	$(BIN)/python -m benchmarks
 
-# In an environment of its own: the cross-compiler alone has 250 MB.
-WHEELS := .venv-wheels
+# In an environment of its own: the cross-compiler alone has 400 MB.
 wheels: $(WHEELS)/bin/.ready  ## dist/: the sdist and a wheel for each platform, built twice and checked
 	$(WHEELS)/bin/python scripts/build-wheels
 

@@ -5,7 +5,14 @@ From Python: `rerail.explain`, `rerail.runs`, `rerail.open_run`, `rerail.record`
 one stands before `rerail run` can run a command bare, when importing may be what fails.
 """
 
+import sys
+
 __version__ = "0.1.0"
+
+ON_WINDOWS = (
+    "rerail runs on Linux and macOS. On Windows use it inside WSL: type `wsl --install`,"
+    " then `pip install rerail` there, beside the training."
+)
 
 TYPE_CHECKING = False  # what type checkers take for true; `typing` itself is not loaded for it
 
@@ -39,6 +46,8 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if sys.platform == "win32":
+        raise ImportError(ON_WINDOWS)
     from rerail import api
 
     return getattr(api, name)

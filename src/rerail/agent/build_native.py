@@ -20,6 +20,9 @@ from typing import Any
 from setuptools.command.bdist_wheel import bdist_wheel  # type: ignore[import-untyped]
 from setuptools.command.build_ext import build_ext  # type: ignore[import-untyped]
 
+if sys.platform == "win32":
+    raise SystemExit("rerail runs on Linux and macOS. On Windows install it inside WSL.")
+
 COMPILE = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-fvisibility=hidden"]
 EXPORTS = "-Wl,--version-script=src/rerail/agent/native/exports.map"
 LINK_ON_LINUX = ["-static-libgcc", EXPORTS, "-Wl,-z,now"]
@@ -37,10 +40,7 @@ ZIG_TARGETS = {
 }
 # zig compiles traps for undefined behaviour in unless it is told not to. A warning is an error
 # here, since the compiler is always the same.
-ZIG_COMPILE = [
-    *COMPILE,
-    *("-Werror", "-g0", "-fPIC", "-fno-sanitize=undefined", "-DRERAIL_LLVM_UNWINDER"),
-]
+ZIG_COMPILE = [*COMPILE, "-Werror", "-g0", "-fPIC", "-fno-sanitize=undefined"]
 ZIG_LINK_ON_LINUX = [EXPORTS, "-Wl,-z,now", "-lunwind"]
 
 NOT_BUILT = """
@@ -72,10 +72,14 @@ class BuildNative(build_ext):  # type: ignore[misc]
 
     def _use_zig(self, ext: Any, target: str) -> None:
         """Instead of what the interpreter was compiled with: no flag of this machine's enters."""
+        import ziglang
+
         zig = [sys.executable, "-m", "ziglang", "cc", "-target", target]
-        is_linux = "-linux-" in target
-        ext.extra_compile_args = ZIG_COMPILE
-        ext.extra_link_args = ZIG_LINK_ON_LINUX if is_linux else []
+        ext.extra_compile_args, ext.extra_link_args = ZIG_COMPILE, []
+        if "-linux-" in target:
+            headers = f"{os.path.dirname(ziglang.__file__)}/lib/libunwind/include"  # noqa: PTH120
+            ext.extra_compile_args = [*ZIG_COMPILE, "-DRERAIL_LLVM_UNWINDER", "-isystem", headers]
+            ext.extra_link_args = ZIG_LINK_ON_LINUX
         self.compiler.set_executables(compiler_so=zig, linker_so=[*zig, "-shared", "-s"])
         self.compiler.set_include_dirs([])
         self.compiler.set_library_dirs([])

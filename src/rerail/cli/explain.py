@@ -41,7 +41,9 @@ Examples:
   rerail explain train.log --why-not host-oom
   rerail explain train.log --ask http://localhost:11434""",
 )
-@click.argument("what", nargs=-1, metavar="[RUN | JOB | FILE...]", shell_complete=complete_run_or_file)
+@click.argument(
+    "what", nargs=-1, metavar="[RUN | JOB | FILE...]", shell_complete=complete_run_or_file
+)
 @click.option("--each", is_flag=True, help="Explain every file by itself, not as ranks of one job.")
 @click.option(
     "--why-not",

@@ -9,6 +9,9 @@
 
 #include <stdint.h>
 #include <unwind.h>
+#ifdef RERAIL_LLVM_UNWINDER
+#include <libunwind.h>
+#endif
 
 #define FIRST_FRAMES 192
 #define LAST_FRAMES 64
@@ -16,21 +19,9 @@
 #define UNWIND_SECONDS 3
 #define WALK_SECONDS 1
 
-/* LLVM's unwinder takes the address that a signal came at for a return address: it leaves out the
- * row of the table that begins just there, as the row after a prologue's last instruction does
- * when the stack overflows. One byte further on it takes that row. */
-#if defined(__APPLE__) || defined(RERAIL_LLVM_UNWINDER)
-#define INTO_THE_INSTRUCTION 1
-#else
-#define INTO_THE_INSTRUCTION 0
-#endif
-
 static uint64_t first_frames[FIRST_FRAMES];
 static uint64_t last_frames[LAST_FRAMES];
 static volatile uint64_t frame_total;
-static uint64_t looked_for;
-static uint64_t first_frame; /* what is kept for the frame that was looked for */
-static int is_found;
 
 static int add_frame(uint64_t address) {
   if (frame_total < FIRST_FRAMES) {
@@ -42,24 +33,55 @@ static int add_frame(uint64_t address) {
   return frame_total < MOST_FRAMES;
 }
 
+#ifdef RERAIL_LLVM_UNWINDER
+
+/* From the registers as the signal found them: musl describes no way from a handler to what was
+ * interrupted. This unwinder takes every address for that of a call's return, and so leaves out the
+ * row of the table that begins just there, as the row after a prologue's last instruction does when
+ * the stack overflows. One byte further on it takes that row. */
+static void unwind_from(const void *context, uint64_t pc, uint64_t sp, int into_instruction) {
+  unw_context_t here;
+  unw_cursor_t cursor;
+  unw_word_t address;
+  if (unw_getcontext(&here) != 0 || unw_init_local(&cursor, &here) != 0) return;
+  for (int i = 0; i < MACHINE_REGISTERS; i++) unw_set_reg(&cursor, i, machine_register(context, i));
+  unw_set_reg(&cursor, UNW_REG_SP, sp);
+  unw_set_reg(&cursor, UNW_REG_IP, pc + (uint64_t)into_instruction); /* looks up its table: last */
+  if (!add_frame(pc)) return;
+  while (unw_step(&cursor) > 0 && unw_get_reg(&cursor, UNW_REG_IP, &address) == 0) {
+    if (address == 0 || !add_frame(address)) return;
+  }
+}
+
+#else
+
+static uint64_t looked_for;
+static int is_found;
+
 static _Unwind_Reason_Code collect_frame(struct _Unwind_Context *context, void *argument) {
   uint64_t address = (uint64_t)_Unwind_GetIP(context);
   (void)argument;
   /* The first few frames are this handler's own. */
   if (!is_found && address != looked_for) return _URC_NO_REASON;
-  if (!is_found) address = first_frame;
   is_found = 1;
   if (address == 0) return _URC_END_OF_STACK;
   return add_frame(address) ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
+static void unwind_from(void *context, uint64_t pc, uint64_t sp, int into_instruction) {
+  (void)into_instruction;
+  looked_for = pc;
+  is_found = 0;
+  machine_move(context, pc, sp); /* the unwinder comes by the context on its way */
+  _Unwind_Backtrace(collect_frame, NULL);
+}
+
+#endif
+
 static void unwind(int sig, void *context) {
   struct spot spot = machine_spot(context);
   (void)sig;
-  first_frame = spot.pc;
-  looked_for = spot.pc + INTO_THE_INSTRUCTION;
-  machine_move(context, looked_for, spot.sp);
-  _Unwind_Backtrace(collect_frame, NULL);
+  unwind_from(context, spot.pc, spot.sp, 1);
 }
 
 /* A call to an address that holds no code: step back to the caller by hand, since no table
@@ -68,13 +90,10 @@ static void unwind_from_caller(int sig, void *context) {
   struct spot spot = machine_spot(context);
   (void)sig;
   add_frame(spot.pc);
-  first_frame = looked_for = spot.link;
 #if defined(__x86_64__)
-  machine_move(context, spot.link, spot.sp + 8);
-#else
-  machine_move(context, spot.link, spot.sp);
+  spot.sp += 8; /* the call has pushed where it came from */
 #endif
-  _Unwind_Backtrace(collect_frame, NULL);
+  unwind_from(context, spot.link, spot.sp, 0);
 }
 
 static void walk_frame_pointers(int sig, void *context) {
@@ -102,7 +121,6 @@ void frames_put(struct text *text, int sig, const siginfo_t *info, void *context
                            (uint64_t)(uintptr_t)info->si_addr == spot.pc;
   uint64_t total, kept;
   frame_total = 0;
-  is_found = 0;
   text_put(text, "frames\n");
   text_flush(text);
   guarded(text, "the unwinder", is_call_to_nowhere ? unwind_from_caller : unwind, sig, context,
