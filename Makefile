@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready-$(TRAINING)
 WHEELS := .venv-wheels
 
-.PHONY: help setup demo foreign test test-slow test-arm64 coverage fuzz lint bench wheels clean
+.PHONY: help setup demo docs foreign test test-slow test-arm64 coverage fuzz lint bench wheels clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -38,6 +38,18 @@ $(FOREIGN)/bin/.ready: tests/foreign/requirements.txt
 	  $(FOREIGN)/bin/python -m pip install --quiet --requirement $<; \
 	  touch $@; \
 	else echo 'the trainers of other people need Python 3.11: their tests are skipped'; fi
+
+# In an environment of its own: a site needs none of what trains or tests.
+DOCS := .venv-docs
+docs: $(DOCS)/.ready  ## the documentation as a site (site/index.html) and man pages (build/man)
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet --strict
+	$(DOCS)/bin/python scripts/write-manual --man build/man
+
+$(DOCS)/.ready: pyproject.toml
+	test -x $(DOCS)/bin/python || '$(PYTHON)' -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(DOCS)/bin/python -m pip install --quiet --group docs --editable .
+	touch $@
 
 demo: setup  ## a training dies; rerail says why, proves it, and brings it back
 	scripts/demo
@@ -79,4 +91,4 @@ $(WHEELS)/bin/.ready: pyproject.toml
 	touch $@
 
 clean:  ## remove what make made
-	rm -rf $(VENV) $(FOREIGN) $(WHEELS) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache htmlcov .coverage*
+	rm -rf $(VENV) $(FOREIGN) $(WHEELS) $(DOCS) site build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache htmlcov .coverage*

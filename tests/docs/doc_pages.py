@@ -3,8 +3,8 @@
 In: a Markdown file. Out: its fenced blocks; in a folder, the files and commands of them. A block is
 
 - ```python title="train.py"```: a file that the page asks for, written as it stands;
-- ```console```: lines with `$ ` are typed into one bash in that folder; the lines below them are what
-  is shown. Each of those, without its numbers, has to come, unless it has an `…`.
+- ```console```: lines with `$ ` are typed into a bash in that folder; the lines below them are what
+  is shown. Each of those, without its numbers, has to come; an `…` stands for anything.
 
 A comment before a block says more: `<!-- not run: reason -->`, `<!-- ends with: 1 -->`. A comment
 anywhere says what a page needs: `<!-- needs: torch, accelerate -->`, `<!-- slow -->`.
@@ -80,8 +80,8 @@ class Block:
         for line in self.lines:
             if line.startswith("$ ") or goes_on:
                 goes_on = line.endswith("\\")
-            elif line.strip() and "…" not in line:
-                found.append(line)
+            else:
+                found += [piece for piece in line.split("…") if piece.strip()]
         return found
 
 
@@ -89,7 +89,7 @@ class Block:
 def blocks_of(page: Path) -> list[Block]:
     found: list[Block] = []
     notes: list[str] = []
-    mark = ""
+    mark = indent = ""
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
         fence = _FENCE.match(line)
         if mark:
@@ -155,6 +155,8 @@ class Shell:
         programs.mkdir()
         for name in ("python", "python3"):
             _write_starter(programs / name, [str(python)])
+        if not (python.parent / "torchrun").exists():  # installed for another environment
+            _write_starter(programs / "torchrun", [str(python), "-m", "torch.distributed.run"])
         _write_starter(programs / "rerail", [sys.executable, "-m", "rerail"])
         path = os.pathsep.join([str(programs), str(python.parent), os.environ.get("PATH", "")])
         environ = {n: v for n, v in os.environ.items() if not n.startswith("RERAIL_")}
