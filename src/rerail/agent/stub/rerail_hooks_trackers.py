@@ -26,6 +26,7 @@ def opened(tracker, run, package, **about):
     row = {"tracker": tracker, "run": _text(run), "state": OPEN, "package": _home_of(package)}
     row.update((name, _text(value)) for name, value in about.items() if value is not None)
     _runs.pop((tracker, row["run"]), None)
+    _failing.pop((tracker, row["run"]), None)
     _runs[tracker, row["run"]] = row
     while len(_runs) > MOST_RUNS:
         del _runs[next(iter(_runs))]
@@ -55,10 +56,10 @@ def _at_exit():
     try:
         _is_ending = True
         last = getattr(sys, "last_value", None)
-        others = [key for key, known in _failing.items() if last is not None and known != id(last)]
-        for key in others:  # that one was caught, and the program went on
-            _runs.pop(key, None)
-        if others:
+        for key, known in _failing.items():
+            if last is not None and known != id(last):  # that one was caught
+                _runs.pop(key, None)
+        if _failing:
             _write()
     except Exception as error:
         box.note_failure("trackers", error)
@@ -95,7 +96,9 @@ def _write():
     start = box.numbers[layout.HEAD["start_ticks"] // 8]
     path = "%s/%d-%d.trackers" % (os.environ["RERAIL_AGENT"], os.getpid(), start)
     head = {"schema": 1, "python": sys.executable or "", "cwd": os.getcwd()}
-    lines = [json.dumps(row) + "\n" for row in [head, *_runs.values()]]
+    # Whether the program dies of the exception that closed a run is known at its exit.
+    rows = [row for key, row in _runs.items() if _is_ending or key not in _failing]
+    lines = [json.dumps(row) + "\n" for row in [head, *rows]]
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(path + ".new", flags, 0o600)
     try:
