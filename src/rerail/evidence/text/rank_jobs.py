@@ -22,7 +22,15 @@ from rerail.wording import seconds_in_words, sentence
 
 SIGNAL_NAMES = {4: "SIGILL", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV"}
 # A rank that only kept others waiting did nothing that its own log would show as a failure.
-_KEPT_WAITING = ("never-entered", "silent", "left-early", "mismatch", "node-lost", "gone", "missing")
+_KEPT_WAITING = (
+    "never-entered",
+    "silent",
+    "left-early",
+    "mismatch",
+    "node-lost",
+    "gone",
+    "missing",
+)
 
 # What only several ranks together show; the rest one log, or a few, show by themselves.
 SEEN_TOGETHER = frozenset({"never-entered", "mismatch", "left-early", "gone"})
