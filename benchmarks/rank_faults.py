@@ -29,7 +29,7 @@ PROGRAM = ROOT / "tests" / "programs" / "rank_train.py"
 LAUNCHERS = ("torchrun", "script", "spawn")
 TIMEOUT = 16.0  # of a collective; stacks are taken after 10 s of standing still
 LIMIT_SECONDS = 400
-OOM_BYTES = 3 << 30
+OOM_BYTES = 2 << 30
 
 # Where two are given, the ids' own page gives both: a skipped collective times out or disagrees.
 MISMATCH = ("collective-mismatch", "collective-timeout")

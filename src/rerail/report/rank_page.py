@@ -21,7 +21,7 @@ from rerail.wording import bytes_in_words, file_name, seconds_in_words
 MOST_CALLS = 6
 MOST_LINES = 20
 # "[rank1]: " of torch, "[default1]:" of torchrun --tee, "[1]:" of others, "1: " of srun --label.
-_MARK = linear(rb"^(?:\[(?:rank|default)?(\d{1,7})\]: ?|(\d{1,7}): )")
+_MARK = linear(r"^(?:\[(?:rank|default)?(\d{1,7})\]: ?|(\d{1,7}): )")
 
 
 def story_of(run: RecordedRun, rank: int) -> RankStory | None:
@@ -80,9 +80,9 @@ def rank_document(story: RankStory, output: OutputReader) -> dict[str, Any]:
 def own_output(lines: Iterable[Any], rank: int) -> list[tuple[int, str]]:
     """The last lines that are marked as this rank's, with their numbers, without the mark."""
     found: deque[tuple[int, str]] = deque(maxlen=MOST_LINES)
-    wanted = str(rank).encode()
+    wanted = str(rank)
     for line in lines:
-        mark = _MARK.search(line.text[:64])
+        mark = _MARK.search(line.text[:64].decode("latin-1"))  # a letter per byte
         if mark is not None and (mark.group(1) or mark.group(2)) == wanted:
             text = line.text[mark.end() :].decode("utf-8", "replace").rstrip()
             if text:

@@ -5,6 +5,7 @@ Comes in: the path of the library. Goes out: `library` (None where it could not 
 a hook that raises is taken out and noted.
 """
 
+import sys
 from time import monotonic_ns
 
 import rerail_box as box
@@ -81,7 +82,8 @@ def fork_function():
 
 def use_collectives(helpers):
     """Let the library write the ring of collectives; False where the stub has to."""
-    if _use_collectives is None:
+    has_lock = getattr(sys, "_is_gil_enabled", None)
+    if _use_collectives is None or (has_lock is not None and not has_lock()):
         return False
     import struct
 
