@@ -317,6 +317,8 @@ def score(args: argparse.Namespace) -> None:
                 shutil.rmtree(folder, ignore_errors=True)
         is_rank, is_cause = verdict(truth, answer)
         counts["jobs"] += 1
+        if counts["jobs"] % 20 == 0:
+            print(f"  … {counts['jobs']} jobs", file=sys.stderr, flush=True)
         counts["rank"] += is_rank
         counts["cause"] += is_cause
         counts["both"] += is_rank and is_cause

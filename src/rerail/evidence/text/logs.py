@@ -26,7 +26,7 @@ from rerail.evidence.text.progress import (
     find_progress,
 )
 from rerail.evidence.text.rank_jobs import SEEN_TOGETHER, collect_job
-from rerail.evidence.text.rank_streams import split_streams
+from rerail.evidence.text.rank_streams import FEWEST, split_streams
 from rerail.evidence.text.rank_survey import OpenableLog, TextLog
 from rerail.evidence.text.ranks import (
     find_first,
@@ -105,6 +105,9 @@ def _job(
     def read(at: int, who: str) -> TextEvidence:
         path = paths[at]
         lines = _lines(read_excerpt(path, words, 1, deadline), at)
+        streams = {line.stream for line in lines if line.stream}
+        if len(streams) >= FEWEST and who in streams:  # several ranks wrote into it
+            lines = [line for line in lines if line.stream in ("", who)]
         found = _observe(lines, catalogue, path.name, who, deadline)
         if listener is not None:
             listener(path.name, lines, found.observations)
