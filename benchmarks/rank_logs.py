@@ -179,6 +179,11 @@ class _Writer:
                 steps.append(_progress(style, step, random))
                 size += len(steps[-1]) + 1
             step -= 1
+        shard = 0
+        while size < bytes_per_rank:  # what was read before the first step
+            steps.append(f"[data] shard {shard:06d} read in 0.41 s, 8192 samples, 11.2 MB/s")
+            size += len(steps[-1]) + 1
+            shard += 1
         self._steps = "\n".join(reversed(steps))
         self._few = "\n".join(reversed(steps[:1])) if only_first and bytes_per_rank < 30000 else ""
         self._prefix_all = random.random() < 0.3
@@ -345,7 +350,7 @@ def score(args: argparse.Namespace) -> None:
 def slope(args: argparse.Namespace) -> None:
     """Seconds of CPU time against megabytes, of jobs that double in size."""
     points = []
-    for ranks in (1024, 2048, 4096, 8192):
+    for ranks in (512, 1024, 2048, 4096):
         folder = Path(tempfile.mkdtemp(prefix="rank-logs-"))
         try:
             write_job(folder, args.first, ranks, args.side, args.bytes)
