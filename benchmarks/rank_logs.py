@@ -118,11 +118,15 @@ def write_job(folder: Path, seed: int, ranks: int, side: int, bytes_per_rank: in
     for name, lines in of_launchers.items():
         if name not in missing:
             (folder / name).write_text("\n".join(lines) + "\n")
-    return _truth(job, files, of_launchers, missing)
+    return _truth(job, files, of_launchers, missing, not writer.own)
 
 
 def _truth(
-    job: Job, files: dict[str, int], of_launchers: dict[str, list[str]], missing: set[str]
+    job: Job,
+    files: dict[str, int],
+    of_launchers: dict[str, list[str]],
+    missing: set[str],
+    is_silent: bool,
 ) -> Truth:
     absent = {rank for name, rank in files.items() if name in missing}
     host = job.host_name(job.host)
@@ -137,7 +141,6 @@ def _truth(
     is_missing = job.root in absent
     by_peers = job.framework in ("horovod-mpirun", "jax-pods", "tf-pods")
     tells_rank = bool(central) or (bool(own_launcher) and "deepspeed" not in job.framework)
-    is_silent = not writer_says(job)
     if is_missing or is_silent:
         if job.kind in SILENT and not (own_launcher or central or kernel):
             causes |= {"peer-died", "native-segfault", "killed-from-outside", "host-oom"}
@@ -157,16 +160,11 @@ def _truth(
     )  # fmt: skip
 
 
-def writer_says(job: Job) -> bool:
-    wordings: list[list[str]] = half(OWN[job.kind], job.side)
-    return any(wordings)
-
-
 class _Writer:
     def __init__(self, job: Job, bytes_per_rank: int) -> None:
         self._job = job
         random, side = job.random, job.side
-        self._own = pick(random, OWN[job.kind], side)
+        self.own = pick(random, OWN[job.kind], side)
         # No step was made where the ranks never met.
         calm = [one for one in HARMLESS if job.kind != "rendezvous" or "iteration" not in one]
         self._harmless = random.sample(calm, 6)
@@ -211,7 +209,7 @@ class _Writer:
         if job.kind != "rendezvous":
             lines.append(self._few if self._few and rank else self._steps)
         if rank in job.gone():
-            ending = [line.format(**fields) for line in self._own] + self._root_end(rank)
+            ending = [line.format(**fields) for line in self.own] + self._root_end(rank)
         else:
             ending = echo(job, rank)
         text = "\n".join([*lines, *ending]) + "\n"
