@@ -66,6 +66,20 @@ def test_the_same_in_one_merged_log(tmp_path: Path) -> None:
     assert "never entered allreduce #78" in answer["headline"]
 
 
+def test_the_same_in_one_log_for_each_host(tmp_path: Path) -> None:
+    for host in range(3):
+        lines = [f"[rank{host * 4 + place}]: step 11 loss 0.5" for place in range(4)]
+        for rank in range(host * 4, host * 4 + 4):
+            line = OBSERVED if rank == 6 else CAUGHT
+            lines += [line.format(r=rank, n=77 if rank == 6 else 78, e=4096)]
+        lines += ["Sending process 99 closing signal SIGTERM"]
+        (tmp_path / f"node-{host}.log").write_text("\n".join(lines) + "\n")
+    answer = explained(tmp_path)
+    assert answer["facts"]["failed_first"] == "rank 6"
+    assert answer["facts"]["host"] == "node-1"
+    assert "11 ranks waited" in answer["headline"]
+
+
 def test_a_rank_with_another_shape_is_named(tmp_path: Path) -> None:
     for rank in range(5):
         text = CAUGHT.format(r=rank, n=78, e=8200 if rank == 3 else 4096)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 RUN_SECONDS = 5.0
 LOG_SECONDS = 10.0
 READ_BYTES_PER_SECOND = 100e6  # on a slow disk
-FILE_SECONDS = 0.003  # to open one and to look at it
+FILE_SECONDS = 0.01  # to open one and to look at it, on a machine that has other work
 MOST_COUNTED = 50_000  # files of a folder
 
 

@@ -21,6 +21,10 @@ class Deadline:
     def is_over(self) -> bool:
         return time.monotonic() >= self._end
 
+    @property
+    def seconds_left(self) -> float:
+        return max(0.0, self._end - time.monotonic())
+
     def skips(self, what: str) -> bool:
         """Whether the time is over; if so, `what` stands among what was left out, once."""
         if not self.is_over:

@@ -26,7 +26,7 @@ from rerail.evidence.text.progress import (
     find_progress,
 )
 from rerail.evidence.text.rank_jobs import SEEN_TOGETHER, collect_job
-from rerail.evidence.text.rank_streams import split_streams
+from rerail.evidence.text.rank_streams import FEWEST, split_streams
 from rerail.evidence.text.rank_survey import OpenableLog, TextLog
 from rerail.evidence.text.ranks import (
     find_first,
@@ -43,6 +43,7 @@ from rerail.records import Evidence, Observation
 TELLING = 3.5  # weight from which a signature's words are searched for all over a large log
 SHORTEST_WORD = 6
 FEW_FILES = 16
+FEW_SECONDS = 10.0  # for each log that matters, of many that were looked at
 MANY_SHARE = 8  # of many files, each is read by an eighth of what one alone would be
 _RANK_IN_NAME = linear(r"(?:rank|worker|node|task|proc|gpu|local)[-_.]?(\d+)", re.IGNORECASE)
 
@@ -101,19 +102,28 @@ def _job(
 ) -> Evidence | None:
     """Of a job of many ranks: a quick look at every log, and the few that matter read whole."""
     words = search_words(catalogue)
+    left_out: list[str] = []
 
     def read(at: int, who: str) -> TextEvidence:
         path = paths[at]
-        lines = _lines(read_excerpt(path, words, 1, deadline), at)
-        found = _observe(lines, catalogue, path.name, who, deadline)
+        # The look at all of them may have used up the time; the few are read all the same.
+        few = Deadline(max(FEW_SECONDS, deadline.seconds_left))
+        lines = _lines(read_excerpt(path, words, 1, few), at)
+        streams = {line.stream for line in lines if line.stream}
+        if len(streams) >= FEWEST and who in streams:  # several ranks wrote into it
+            lines = [line for line in lines if line.stream in ("", who)]
+        found = _observe(lines, catalogue, path.name, who, few)
+        left_out.append(few.sentence)
         if listener is not None:
             listener(path.name, lines, found.observations)
         return found
 
-    # A path has the `name` and the `open` of a log.
     accepts = None if len(paths) > FEW_FILES else SEEN_TOGETHER
+    # A path has the `name` and the `open` of a log.
     evidence = collect_job(cast("Sequence[OpenableLog]", paths), deadline, read, accepts)
-    return None if evidence is None else replace(evidence, incomplete=deadline.sentence)
+    if evidence is None:
+        return None
+    return replace(evidence, incomplete=" ".join(filter(None, (deadline.sentence, *left_out))))
 
 
 def _merged(excerpt: Excerpt, catalogue: Catalogue, deadline: Deadline) -> Evidence | None:

@@ -48,7 +48,7 @@ def collect_job(
     """`accepts`: how the first has to have failed for the answer to count; any if not given."""
     records = survey(logs, deadline)
     roster = Roster(records)
-    if len(roster.ranks) * 2 < len(logs) - len(roster.others) or len(roster.ranks) < 2:
+    if len(roster.ranks) < 2 or len(roster.unknown) > len(roster.ranks):
         return None
     verdict = judge(roster)
     if verdict is None or (accepts is not None and verdict.how not in accepts):

@@ -97,7 +97,22 @@ class Roster:
                 short = record.host.partition(".")[0]
                 record.host = short
                 names.setdefault(rank // self.places, Counter())[short] += 1
+        if not names:
+            return self._hosts_by_number()
         return {number: found.most_common(1)[0][0] for number, found in names.items()}
+
+    def _hosts_by_number(self) -> dict[int, str]:
+        """Where no rank says on which host it is: node-0 has the first ranks, or node-1 has."""
+        numbered = {
+            number: record.host
+            for record in self.others
+            if record.host and (number := _number(record.host)) is not None
+        }
+        count = -(-self.world // self.places)
+        if not numbered or max(numbered) > count or len(numbered) * 2 < count:
+            return {}
+        offset = 1 if max(numbered) == count else 0
+        return {number - offset: host for number, host in numbered.items()}
 
 
 def _bases(records: Sequence[RankRecord]) -> dict[str, int]:

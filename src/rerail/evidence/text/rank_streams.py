@@ -16,11 +16,12 @@ from rerail.platform.patterns import LinearPattern, linear
 FEWEST = 3  # ranks: of two, the order of the lines says as much
 SHARE = 2  # the label stands before at least every second line
 MOST_RANKS = 20_000
+_LOCAL = linear(r"^\[(?:default|trainer|worker)(?P<rank>\d{1,6})\]: ?")
 _LABELS: tuple[LinearPattern, ...] = (
     linear(r"^\[rank(?P<rank>\d{1,6})\]:? ?"),
     linear(r"^\[\d+,(?P<rank>\d{1,6})\]<std(?:err|out)>:? ?"),
     linear(r"^\s{0,6}(?P<rank>\d{1,6}): "),
-    linear(r"^\[(?:default|trainer|worker)(?P<rank>\d{1,6})\]: ?"),
+    _LOCAL,
     linear(r"^(?:pod/)?[a-z][\w.-]*-(?P<rank>\d{1,6})(?: \||:|\]) "),
     linear(r"^\((?:[\w.]{1,60}\[rank=(?P<rank>\d{1,6})\]) pid=\d+(?:, ip=[\d.]+)?\) "),
     linear(r"^\([\w.]{1,60} (?P<who>pid=\d+(?:, ip=[\d.]+)?)\) "),
@@ -33,6 +34,7 @@ class Streams:
 
     of_ranks: dict[int, list[tuple[int, str]]] = field(default_factory=dict)
     launcher: list[tuple[int, str]] = field(default_factory=list)
+    are_local: bool = False  # numbers are those on one host
 
 
 def split_streams(lines: Sequence[tuple[int, str]]) -> Streams | None:
@@ -50,7 +52,7 @@ def split_streams(lines: Sequence[tuple[int, str]]) -> Streams | None:
 
 
 def _split(lines: Sequence[tuple[int, str]], label: LinearPattern) -> Streams:
-    streams = Streams()
+    streams = Streams(are_local=label is _LOCAL)
     order: dict[
         str, int
     ] = {}  # where processes have names, not numbers: the order of their first lines

@@ -15,9 +15,11 @@ import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from rerail.evidence.text.rank_names import named_for
+from rerail.evidence.text.rank_streams import Streams, split_streams
 from rerail.evidence.text.rank_words import (
     Shape,
     Shapes,
@@ -31,6 +33,7 @@ from rerail.platform.printed_progress import read_line
 
 HEAD_BYTES = 6 << 10
 TAIL_BYTES = 128 << 10
+MERGED_BYTES = 1 << 20  # of a log that is no rank's: several may have written into it
 MOST_LINES = 1500  # after the last progress
 MOST_KEPT = 24  # statements of one kind in a record
 FORKS_FROM = 256  # files; for fewer, starting processes costs more than it saves
@@ -95,12 +98,14 @@ def survey(logs: Sequence[OpenableLog], deadline: Deadline) -> list[RankRecord]:
         and processes > 1
         and hasattr(os, "fork")
         and threading.active_count() == 1
+        and Path(str(logs[0])).is_file()  # members of an archive share its one position
+        and Path(str(logs[-1])).is_file()
     )
     records = _forked(logs, deadline) if may_fork else None
     if records is None:
         records = _look_at(logs, range(len(logs)), deadline)
-    if len(records) < len(logs):
-        deadline.skips(f"{len(logs) - len(records):,} of {len(logs):,} logs")
+    if len({record.at for record in records}) < len(logs):
+        deadline.skips(f"some of {len(logs):,} logs")
     return records
 
 
@@ -114,7 +119,7 @@ def _look_at(
             break
         try:
             with logs[at].open("rb") as file:
-                records.append(_record(at, logs[at].name, file, shapes))
+                records += _records(at, logs[at].name, file, shapes)
         except OSError:
             continue  # it was there a moment ago; the others are not
     return records
@@ -153,33 +158,54 @@ def _forked(logs: Sequence[OpenableLog], deadline: Deadline) -> list[RankRecord]
     return mine + list(theirs)
 
 
-def _record(at: int, name: str, file: BinaryIO, shapes: Shapes) -> RankRecord:
-    head, tail = _ends_of(file)
+def _records(at: int, name: str, file: BinaryIO, shapes: Shapes) -> list[RankRecord]:
+    """One, or one for each rank that wrote into a log of a whole host."""
     named = named_for(name)
+    head, tail = _ends_of(file, TAIL_BYTES if named.is_rank else MERGED_BYTES)
     record = RankRecord(at, name, named.is_rank, named.rank, named.host, named.local)
     if head:
         _identify(record, head, shapes)
-    _read_ending(record, tail, shapes)
-    return record
+    if not named.is_rank:
+        lines = tail.decode("utf-8", "replace").split("\n")
+        if (streams := split_streams(list(enumerate(lines, 1)))) is not None:
+            return _of_streams(record, streams, shapes)
+    _read_ending(record, tail[-TAIL_BYTES:], shapes)
+    return [record]
 
 
-def _ends_of(file: BinaryIO) -> tuple[bytes, bytes]:
+def _of_streams(launcher: RankRecord, streams: Streams, shapes: Shapes) -> list[RankRecord]:
+    records = [launcher]
+    for number, lines in streams.of_ranks.items():
+        local = number if streams.are_local else None
+        rank = None if streams.are_local else number
+        record = RankRecord(launcher.at, launcher.name, True, rank, launcher.host, local)
+        _read_ending(record, _joined(lines), shapes)
+        records.append(record)
+    _read_ending(launcher, _joined(streams.launcher), shapes)
+    return records
+
+
+def _joined(lines: Sequence[tuple[int, str]]) -> bytes:
+    return "\n".join(text for _, text in lines).encode("utf-8", "replace")[-TAIL_BYTES:]
+
+
+def _ends_of(file: BinaryIO, tail_bytes: int) -> tuple[bytes, bytes]:
     """The first bytes where they are not part of the last, and the last."""
     try:
         size = file.seek(0, os.SEEK_END)
     except (OSError, ValueError):  # a pipe or a packed file: the whole of it has to pass
-        head = file.read(TAIL_BYTES)
+        head = file.read(tail_bytes)
         tail = head
         while block := file.read(1 << 20):
-            tail = (tail + block)[-TAIL_BYTES:]
+            tail = (tail + block)[-tail_bytes:]
         return (head[:HEAD_BYTES] if tail is not head else b""), tail
-    if size <= TAIL_BYTES:
+    if size <= tail_bytes:
         file.seek(0)
-        return b"", file.read(TAIL_BYTES)
+        return b"", file.read(tail_bytes)
     file.seek(0)
     head = file.read(HEAD_BYTES)
-    file.seek(size - TAIL_BYTES)
-    return head, file.read(TAIL_BYTES)
+    file.seek(size - tail_bytes)
+    return head, file.read(tail_bytes)
 
 
 def _identify(record: RankRecord, head: bytes, shapes: Shapes) -> None:

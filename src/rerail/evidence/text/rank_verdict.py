@@ -227,7 +227,7 @@ class _Judge:
     def _ended_with_error(self, record: RankRecord, name: str, said: dict[str, str]) -> int | None:
         if name == "ended-mpi":
             return int(said["rank"])
-        if name == "ended-srun" and said["how"].strip() == "Exited with exit code":
+        if name == "ended-srun" and said["how"].startswith("Exited with"):
             return int(said["rank"])
         if name == "ended-torchrun" and int(said["code"]) > 0:
             return self._roster.rank_by_place(record.host, int(said["local"]))
