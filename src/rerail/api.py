@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 PathName = str | os.PathLike[str]
+_LOG_SUFFIXES = (".log", ".txt", ".out", ".err", ".gz", ".xz", ".bz2", ".zst", ".zip", ".ipynb")
 
 
 class Run:
@@ -415,6 +416,8 @@ def _explain_stream(stream: Any, listener: Listener | None) -> Diagnosis:
 def _explain_job(name: str, home: PathName | None) -> Diagnosis | None:
     """None if no job has this id, folder or URL; a run of this name comes first."""
     is_url = "://" in name and not name.startswith(("http://", "https://"))
+    if is_url and Path(name).suffix in _LOG_SUFFIXES:
+        return None  # a log in a store: what to type for that is said elsewhere
     if name == "last" or not (is_url or Path(name).is_dir() or Path(name).name == name):
         return None
     from rerail.jobs import explain_job, find_job

@@ -25,7 +25,7 @@ FLAGS = {
 WITH_VALUE = {
     *("--home", "--stall", "--on-stall", "--label", "--name", "--restarts", "--checkpoint"),
     *("--resume-args", "--allow", "--backoff", "--folder-to", "--gate", "--on-gate"),
-    *("--notify", "--notify-on", "--metrics-file"),
+    *("--notify", "--notify-on", "--metrics-file", "--job", "--job-dir", "--nnodes"),
 }
 
 

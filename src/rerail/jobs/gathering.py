@@ -50,14 +50,14 @@ def find_job(name: str, home: str | os.PathLike[str] | None = None) -> Place | N
 
 def _has_members(place: Place) -> bool:
     try:
-        return any(name.endswith(f".{HELLO}.json") for name, _ in place.files())
+        return bool(place.signs(HELLO))
     except OSError as error:
         raise UsageError(f"{place.shown} cannot be read: {error}") from None
 
 
 def gather(place: Place) -> list[Member]:
     """The newest attempt of every node, the first node first."""
-    names = {name for name, _ in place.files() if name.endswith(".json")}
+    names = set(place.signs())
     newest: dict[str, Member] = {}
     for hello in sorted(names)[: 16 * _MOST_MEMBERS]:
         node, _, rest = hello.partition("/")

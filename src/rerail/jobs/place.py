@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -40,6 +41,9 @@ class Place(Protocol):
 
     def files(self, below: str = "") -> Iterator[tuple[str, int]]:
         """Names and sizes of all files, at any depth."""
+
+    def signs(self, kind: str = "") -> list[str]:
+        """Names of the signs of life, of one kind or of all: `NODE/RUN.KIND.json`."""
 
     def age_seconds(self, name: str) -> float | None:
         """How long ago it was written, by the clock of the store and of this machine."""
@@ -100,6 +104,10 @@ class FolderPlace:
                 if path.is_file() and not path.is_symlink() and not path.name.endswith(".new"):
                     yield path.relative_to(self.folder).as_posix(), path.stat().st_size
 
+    def signs(self, kind: str = "") -> list[str]:
+        found = islice(self.folder.glob(f"*/*{kind}.json"), _MOST_FILES)
+        return sorted(path.relative_to(self.folder).as_posix() for path in found)
+
     def age_seconds(self, name: str) -> float | None:
         try:
             return time.time() - (self.folder / name).stat().st_mtime
@@ -151,6 +159,11 @@ class StorePlace:
         for path, details in sorted(found.items())[:_MOST_FILES]:
             name = path.removeprefix(str(self._root).lstrip("/")).removeprefix(str(self._root))
             yield name.lstrip("/"), int(details.get("size") or 0)
+
+    def signs(self, kind: str = "") -> list[str]:
+        ending = f"{kind}.json"
+        names = (name for name, _ in self.files())
+        return [name for name in names if name.count("/") == 1 and name.endswith(ending)]
 
     def age_seconds(self, name: str) -> float | None:
         try:

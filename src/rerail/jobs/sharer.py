@@ -28,7 +28,8 @@ LINGER_SECONDS = 120.0  # for a place that cannot be reached just now
 _COPY_SECONDS = 20.0  # between two copies of what has grown
 _MOST_WHILE_LIVE_BYTES = 4 << 20  # of one file
 _MOST_BYTES = 128 << 20
-_MOST_PEERS = 4
+_CHILDREN = 8  # whose stamps a node reads, beside its parent's: all clocks hang in one flat tree
+_FIND_SECONDS, _FIND_RARELY_SECONDS = 10.0, 120.0  # who else is there, at first and later
 _MOST_SIGN_BYTES = 1 << 20
 _LOOK_SECONDS = 0.2
 _LOST_SECONDS = 5.0
@@ -70,6 +71,8 @@ class Sharer:
         self._failing_since: float | None = None
         self._copied: dict[str, tuple[int, int]] = {}
         self._peers: list[str] = []
+        self._find_at = 0.0
+        self._began = time.monotonic()
 
     def run(self) -> None:
         next_beat = next_copy = 0.0
@@ -140,25 +143,27 @@ class Sharer:
     def _listen(self) -> None:
         """Read the stamps of a few others: enough to chain all clocks together."""
         assert self._place is not None
-        if not self._peers or int(time.monotonic()) % 15 == 0:
+        now = time.monotonic()
+        if now >= self._find_at:
             self._peers = self._find_peers(self._place)
+            is_early = not self._peers or now - self._began < _FIND_RARELY_SECONDS
+            self._find_at = now + (_FIND_SECONDS if is_early else _FIND_RARELY_SECONDS)
         for name in self._peers:
             with suppress(OSError, ValueError):
                 beat = json.loads(self._place.read(name, _MOST_SIGN_BYTES))
                 self._pulse.heard(name.partition("/")[0], float(beat["t"]))
 
     def _find_peers(self, place: Place) -> list[str]:
-        """The first nodes by name, and the next ones after this: no clock hangs on one node."""
-        ending = f".{BEAT}.json"
+        """Its parent and its children in the tree of all nodes, in the order of their names."""
         newest: dict[str, str] = {}
-        for name, _ in place.files():
-            node, _, rest = name.partition("/")
-            if rest.endswith(ending) and "/" not in rest and node != self._node:
-                newest[node] = max(newest.get(node, ""), name)
-        nodes = sorted(newest)
-        later = [node for node in nodes if node > self._node][: _MOST_PEERS // 2]
-        chosen = dict.fromkeys([*nodes[: _MOST_PEERS // 2], *later, *nodes])
-        return [newest[node] for node in list(chosen)[:_MOST_PEERS]]
+        for name in place.signs(BEAT):
+            node = name.partition("/")[0]
+            newest[node] = max(newest.get(node, ""), name)
+        nodes = sorted({*newest, self._node})
+        own = nodes.index(self._node)
+        children = nodes[_CHILDREN * own + 1 : _CHILDREN * own + _CHILDREN + 1]
+        parent = [nodes[(own - 1) // _CHILDREN]] if own else []
+        return [newest[node] for node in (*parent, *children)]
 
     def _copy(self, *, is_over: bool) -> None:
         assert self._place is not None

@@ -39,11 +39,12 @@ class Standing:
 
 def standings(members: Sequence[Member], clock: JobClock) -> list[Standing]:
     lasts = {m.node: _on(clock, m.node, m.last_t) for m in members}
+    known = sorted(((t, name) for name, t in lasts.items() if t is not None), reverse=True)[:2]
     reference = next((m for m in members if m.node == clock.reference), None)
     found = []
     for member in members:
-        others = [t for name, t in lasts.items() if name != member.node and t is not None]
-        latest, own = max(others, default=None), lasts[member.node]
+        latest = next((t for t, name in known if name != member.node), None)
+        own = lasts[member.node]
         silent = latest - own if latest is not None and own is not None else None
         link = _lost_link(member)
         shift = clock.shift(member.node)
