@@ -199,7 +199,7 @@ class CollectiveCall:
 
     number: int  # from 1 on, over all groups of this process
     op: str  # all_reduce, …; gradients: those of DistributedDataParallel, within a backward call
-    group: str  # its name; "" of the gradients
+    group: str  # its name, "" of the default one; of the gradients the same word
     sequence: int  # from 1 on, within its group: the same on every rank that keeps step
     entered_t_seconds: float
     left_t_seconds: float | None  # None: not left; the work may go on in the background
@@ -249,6 +249,7 @@ class BlackBox:
     fork_parent_had_threads: bool | None = None  # True in a child forked by a threaded parent
     notes: list[str] = field(default_factory=list)  # hooks that failed, frameworks seen
     exception_t_seconds: float | None = None
+    error_file: str | None = None  # where its standard error went, if that is a file
     collectives: list[CollectiveCall] = field(default_factory=list)  # the last twenty
     collective_count: int = 0
     collective_seconds: float = 0.0  # so far, in collectives and in waiting for them

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rerail.recorder.stragglers.judgement import Caught, Sample, Slow, Stragglers
@@ -47,11 +47,13 @@ def noisy(steps: int, ranks: int, seed: int, noise: float = 0.05) -> list[list[f
     return [[needs() for _ in range(ranks)] for _ in range(steps)]
 
 
+@settings(max_examples=20)
 @given(st.integers(2, 16), st.integers(0, 10**6))
 def test_none_is_named_in_a_healthy_job(ranks: int, seed: int) -> None:
     assert job(noisy(300, ranks, seed)) == []
 
 
+@settings(max_examples=20)
 @given(st.integers(2, 16), st.integers(0, 10**6), st.sampled_from([0.2, 0.5, 3.0]), st.data())
 def test_a_rank_a_fifth_slower_is_named_within_fifty_steps(
     ranks: int, seed: int, excess: float, data: st.DataObject

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rerail.evidence.run.material import RecordedRun, read_material
     from rerail.evidence.run.memory import limit_uses, memory_at_peak
     from rerail.evidence.run.private_texts import learn_records
+    from rerail.evidence.run.rank_stories import RankStory, rank_stories
     from rerail.evidence.run.stalls import read_stalls, telling_stall
     from rerail.evidence.run.trend import trend_of
     from rerail.evidence.run.where import process_name
@@ -30,6 +31,7 @@ __all__ = [
     "Line",
     "Listener",
     "Log",
+    "RankStory",
     "RecordedRun",
     "TextEvidence",
     "collect_logs",
@@ -47,6 +49,7 @@ __all__ = [
     "no_such_file",
     "observe_text",
     "process_name",
+    "rank_stories",
     "read_crashes",
     "read_material",
     "read_stalls",
@@ -63,6 +66,7 @@ __getattr__ = door(
         "Line": "text.lines",
         "Listener": "text.logs",
         "Log": "text.inputs",
+        "RankStory": "run.rank_stories",
         "RecordedRun": "run.material",
         "TextEvidence": "text.observing",
         "collect_logs": "text.logs",
@@ -80,6 +84,7 @@ __getattr__ = door(
         "no_such_file": "text.typed_names",
         "observe_text": "text.logs",
         "process_name": "run.where",
+        "rank_stories": "run.rank_stories",
         "read_crashes": "run.crashes",
         "read_material": "run.material",
         "read_stalls": "run.stalls",

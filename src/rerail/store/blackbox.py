@@ -206,6 +206,7 @@ def _parse(octets: bytes, t0_ns: int) -> BlackBox | None:
         fork_parent_had_threads=None if forked < 0 else forked == 1,
         notes=_notes(box),
         collectives=collectives,
+        error_file=box.text("error_file"),
         exception_t_seconds=box.fine_seconds(raised_ns) if raised_ns > 0 else None,
         collective_count=max(box.number("collective_count"), 0),
         collective_seconds=max(box.number("collective_ns"), 0) / 1e9,
@@ -317,7 +318,9 @@ def _collectives(box: _Box) -> list[CollectiveCall]:
             CollectiveCall(
                 number=number,
                 op=_OPS[op],
-                group=_entry(box, "groups", what >> layout.GROUP_SHIFT & 0xFF),
+                group=_OPS[op]
+                if _OPS[op] == "gradients"
+                else _entry(box, "groups", what >> layout.GROUP_SHIFT & 0xFF),
                 sequence=sequence,
                 entered_t_seconds=box.fine_seconds(entered),
                 left_t_seconds=box.fine_seconds(abs(left)) if left else None,

@@ -180,7 +180,15 @@ def on_c10d(c10d):
             numbers[layout.WORD["world_size"]] = c10d.get_world_size()
             on_gradients(sys.modules["torch"], sys.modules.get("torch._C._distributed_c10d"))
 
-    c10d.init_process_group = native.wrap(c10d.init_process_group, after=joined)
+    def joins(args, kwargs):
+        """As it was told: one that never meets the others may have been told something else."""
+        given = kwargs or {}
+        for name, at in (("world_size", 3), ("rank", 4)):
+            value = args[at] if len(args) > at else given.get(name)
+            if type(value) is int and value >= 0:
+                numbers[layout.WORD[name]] = value
+
+    c10d.init_process_group = native.wrap(c10d.init_process_group, before=joins, after=joined)
     bindings = sys.modules.get("torch._C._distributed_c10d")
     if bindings is None:
         return

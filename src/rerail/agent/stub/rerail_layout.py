@@ -108,6 +108,9 @@ LATER_NUMBERS = (
     "exception_ns",
 )
 
+# The file that standard error goes to, if it is one: launchers may give each rank its own.
+LAST_TEXTS = (("error_file", 222),)
+
 PHASES = (
     "",
     "data",
@@ -222,6 +225,9 @@ def _lay_out():
     ):
         areas[name] = at
         at += size
+    for name, capacity in LAST_TEXTS:
+        texts[name] = (at, capacity)
+        at += 2 + capacity
     if at > SIZE:
         raise ValueError("the black box is too small for its fields")
     return words, texts, areas

@@ -23,7 +23,7 @@ from rerail.records import (
     Stall,
 )
 
-NOT_RANKS = ("loader-worker", "helper", "launcher", "shell", "daemon")
+NOT_RANKS = ("loader-worker", "helper", "launcher", "shell")
 ECHO_WORDS = linear(
     r"connection (closed|reset) by peer|broken pipe|remote process (exited|has terminated)"
     r"|socket (closed|timeout)|peer .{0,20}(died|exited|closed)|ncclRemoteError|ncclInProgress"
@@ -39,7 +39,7 @@ WAITED_WORDS = linear(
     re.IGNORECASE,
 )
 _SOURCE_PLACE = linear(r"^\s*\[[^\]]*\]\s*")
-_ENDED_BY_OTHERS = {"SIGTERM", "SIGINT", "SIGHUP"}
+ENDED_BY_OTHERS = {"SIGTERM", "SIGINT", "SIGHUP"}
 
 
 @dataclass(frozen=True)
@@ -95,9 +95,15 @@ def rank_stories(run: RecordedRun) -> list[RankStory]:
 
 
 def _is_of_a_rank(run: RecordedRun, process: ProcessRecord, rank: int) -> bool:
-    """A child of a rank has its environment, and is none."""
-    parent = next((p for p in run.processes if p.pid == process.parent_pid), None)
-    return parent is not None and parent.role not in NOT_RANKS and run.rank_of(parent) == rank
+    """What a rank starts has its environment and is none, also where a shell is in between."""
+    by_pid = {p.pid: p for p in run.processes}
+    seen = {process.pid}
+    while (parent := by_pid.get(process.parent_pid or 0)) is not None and parent.pid not in seen:
+        if parent.role not in NOT_RANKS and run.rank_of(parent) == rank:
+            return True
+        seen.add(parent.pid)
+        process = parent
+    return False
 
 
 def _story(run: RecordedRun, process: ProcessRecord, rank: int, crash: Crash | None) -> RankStory:
@@ -128,7 +134,7 @@ def _story(run: RecordedRun, process: ProcessRecord, rank: int, crash: Crash | N
         reason=reason,
         is_echo=bool(ECHO_WORDS.search(words)),
         has_waited=bool(WAITED_WORDS.search(words)),
-        was_terminated=not raised and crash is None and process.signal in _ENDED_BY_OTHERS,
+        was_terminated=not raised and crash is None and process.signal in ENDED_BY_OTHERS,
         crash=crash,
         calls=calls,
     )
@@ -172,6 +178,6 @@ def _seen(run: RecordedRun, stall: Stall, story: RankStory) -> Seen | None:
 
 def members(stories: Sequence[RankStory], group: str) -> list[RankStory]:
     """Who has called something in this group; everybody in the first one, and of gradients."""
-    if group in ("", "0", "default_pg"):
+    if group in ("", "0", "default_pg", "gradients"):
         return list(stories)
     return [s for s in stories if any(c.group == group for c in s.calls)]

@@ -7,8 +7,10 @@ Who complains first is seldom who failed first: a rank that waits in vain says s
 that it waits for says nothing. So the ranks are compared by where they stand in the sequence of
 collectives, in this order (docs/design/which-rank-failed-first.md):
 
+0. the launcher was killed before any rank had failed
 1. somebody failed by itself: an exception, a crash, a kill, in time before those who waited for it
-2. somebody made another call than the others at the same place of the sequence
+2. somebody was told of another number of ranks, or made another call than the others at the same
+   place of the sequence
 3. somebody has not entered the collective that the others waited in: it left with 0, it came late,
    or it was stuck elsewhere, and then its stack says where
 4. the earliest end that is no echo
@@ -23,24 +25,27 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rerail.evidence.run.material import RecordedRun
-from rerail.evidence.run.rank_stories import RankStory, members, rank_stories, seen_in
+from rerail.evidence.run.rank_sequence import first_disagreement
+from rerail.evidence.run.rank_stories import (
+    ENDED_BY_OTHERS,
+    RankStory,
+    members,
+    rank_stories,
+    seen_in,
+)
 from rerail.evidence.run.where import where_of
-from rerail.records import CollectiveCall, Observation, PythonFrame
+from rerail.records import CollectiveCall, Observation, ProcessRecord, PythonFrame
 from rerail.wording import counted, file_name, listed, seconds_in_words, sentence
 
 NOTICED_LATER_SECONDS = 3.0  # an end is seen later than the peers see their connection close
 SHORTEST_WAIT_SECONDS = 5.0  # less is a step like others
-MOST_PERIOD = 9
 MOST_NAMED = 8
-# Their argument has one size on every rank; others may have a list on one rank alone.
-_ONE_SIZE = ("all_reduce", "broadcast", "reduce")
-_BETWEEN_TWO = ("send", "recv")
 
 
 @dataclass(frozen=True)
 class First:
     story: RankStory
-    kind: str  # failed, elsewhere, left, late, stuck
+    kind: str  # failed, elsewhere, world, left, late, stuck
     t_seconds: float
     reason: str  # what it did, after its name
     waiting: list[RankStory] = field(default_factory=list)  # in a collective that it did not enter
@@ -57,9 +62,62 @@ def read_failed_first(run: RecordedRun) -> list[Observation]:
     outcome = run.info.outcome
     if len(stories) < 2 or (outcome is not None and outcome.kind == "ok"):
         return []
-    first = _failed_by_itself(stories) or _elsewhere(stories) or _missing(run, stories)
-    first = first or _earliest(stories)
+    if (launcher := _launcher(run, stories)) is not None:
+        return [_of_launcher(launcher, stories)]
+    first = _failed_by_itself(stories) or _of_another_world(stories) or _elsewhere(stories)
+    first = first or _missing(run, stories) or _earliest(stories)
     return [_observation(first, stories)] if first is not None else []
+
+
+def _launcher(run: RecordedRun, stories: Sequence[RankStory]) -> ProcessRecord | None:
+    """It died by itself, before any rank failed."""
+    parents = {story.process.parent_pid for story in stories}
+    for process in run.processes:
+        is_one = process.pid in parents and run.rank_of(process) is None
+        died = process.signal is not None and process.signal not in ENDED_BY_OTHERS
+        if is_one and died and process.ended_t_seconds is not None:
+            failed = [_failed_at(s) for s in stories if s.failed_by_itself]
+            if process.ended_t_seconds < min(failed, default=float("inf")):
+                return process
+    return None
+
+
+def _of_launcher(process: ProcessRecord, stories: Sequence[RankStory]) -> Observation:
+    who = "main process" if process.role == "main" else "launcher"
+    reason = f"killed by {process.signal}"
+    t_seconds = process.ended_t_seconds or 0.0
+    text = (
+        f"the {who} (pid {process.pid}) was {reason} {seconds_in_words(t_seconds)} after the start"
+    )
+    text += f"; the end of {_named(stories)} is an echo of it"
+    data = {
+        "who": who,
+        "rank": None,
+        "pid": process.pid,
+        "reason": reason,
+        "how": "failed",
+        "others": [story.name for story in stories],
+        "waiting": [],
+        "t_seconds": t_seconds,
+        "story": None,
+    }
+    return Observation("failed-first", sentence(text), f"exit:{process.pid}", data)
+
+
+def _of_another_world(stories: Sequence[RankStory]) -> First | None:
+    """It waited for another number of ranks than there are."""
+    told = [s for s in stories if s.box is not None and s.box.world_size]
+    worlds = [s.box.world_size for s in told if s.box]
+    wrong = [s for s in told if s.box and s.box.world_size != len(stories)]
+    if len(set(worlds)) < 2 or len(wrong) != 1:
+        return None
+    story = wrong[0]
+    size = story.box.world_size if story.box else 0
+    others = [s for s in stories if s is not story]
+    reason = f"was told that there are {size} ranks"
+    t_seconds = min(_failed_at(s) for s in stories)
+    first = First(story, "world", t_seconds, reason, others)
+    return first if t_seconds != float("inf") else None
 
 
 def _failed_by_itself(stories: Sequence[RankStory]) -> First | None:
@@ -86,74 +144,18 @@ def _failed_at(story: RankStory) -> float:
     return story.failed_t_seconds if story.failed_t_seconds is not None else float("inf")
 
 
-# ---- rule 2: another call at the same place of the sequence --------------------------------------
-
-
-def _key(call: CollectiveCall) -> tuple[str, tuple[int, ...]]:
-    return call.op, tuple(call.shape) if call.op in _ONE_SIZE else ()
-
-
 def _elsewhere(stories: Sequence[RankStory]) -> First | None:
-    """The first place in a group's sequence at which not all made the same call."""
-    made: dict[tuple[str, int], dict[int, CollectiveCall]] = {}
-    for story in stories:
-        for call in story.calls:
-            if call.op not in (*_BETWEEN_TWO, "gradients"):
-                made.setdefault((call.group, call.sequence), {})[story.rank] = call
+    """It made another call than the others at the same place of the sequence."""
+    found = first_disagreement(stories)
+    if found is None:
+        return None
+    odd, calls = found
     by_rank = {story.rank: story for story in stories}
-    for (group, sequence), calls in sorted(made.items(), key=lambda item: item[0][1]):
-        kinds = {_key(call) for call in calls.values()}
-        if len(kinds) < 2:
-            continue
-        odd = _odd_one(stories, group, sequence, calls)
-        others = [by_rank[rank] for rank in calls if rank != odd]
-        call, usual = calls[odd], calls[others[0].rank]
-        reason = f"called {_call_in_words(call, usual)}{_place(call.place)}"
-        return First(
-            by_rank[odd],
-            "elsewhere",
-            call.entered_t_seconds,
-            reason,
-            others,
-            usual,
-            call.place,
-        )
-    return None
-
-
-def _odd_one(
-    stories: Sequence[RankStory], group: str, sequence: int, calls: dict[int, CollectiveCall]
-) -> int:
-    """The one that is alone with its call; of two, the one that left what they did before."""
-    kinds = [_key(call) for call in calls.values()]
-    votes = sorted(calls, key=lambda rank: (kinds.count(_key(calls[rank])), rank))
-    least, most = kinds.count(_key(calls[votes[0]])), kinds.count(_key(calls[votes[-1]]))
-    if least < most:
-        return votes[0]
-    expected = _expected(stories, group, sequence)
-    strangers = [rank for rank in votes if expected and _key(calls[rank]) != expected]
-    if len(strangers) == 1:
-        return strangers[0]
-    known = {(*_key(c), c.place) for s in stories for c in s.calls if c.sequence < sequence}
-    new = [rank for rank in votes if (*_key(calls[rank]), calls[rank].place) not in known]
-    return new[0] if new else votes[0]
-
-
-def _expected(
-    stories: Sequence[RankStory], group: str, sequence: int
-) -> tuple[str, tuple[int, ...]] | None:
-    """What the calls before would repeat, if they do."""
-    before = {
-        c.sequence: _key(c)
-        for s in stories
-        for c in s.calls
-        if c.group == group and c.sequence < sequence
-    }
-    for period in range(1, MOST_PERIOD + 1):
-        pairs = [(n, n - period) for n in before if n - period in before]
-        if len(pairs) >= period and all(before[a] == before[b] for a, b in pairs):
-            return before.get(sequence - period)
-    return None
+    others = [by_rank[rank] for rank in calls if rank != odd]
+    call, usual = calls[odd], calls[others[0].rank]
+    reason = f"called {_call_in_words(call, usual)}{_place(call.place)}"
+    began = call.entered_t_seconds
+    return First(by_rank[odd], "elsewhere", began, reason, others, usual, call.place)
 
 
 # ---- rule 3: not in the collective that the others waited in -------------------------------------
@@ -296,7 +298,9 @@ def _named(stories: Sequence[RankStory]) -> str:
 
 def _told(first: First) -> str:
     text = f"rank {first.story.rank} (pid {first.story.process.pid}) {first.reason}"
-    if not first.waiting or first.call is None:
+    if first.waiting and first.call is None:
+        return text + f" while {_named(first.waiting)} knew of {len(first.waiting) + 1}"
+    if first.call is None:
         return text
     text += f" while {_named(first.waiting)} "
     if first.kind == "elsewhere":
