@@ -16,7 +16,7 @@ from rerail.live.progress import Loss
 from rerail.records import Event
 from rerail.wording import bytes_in_words, counted, duration_in_words
 
-AlertKind = Literal["stall", "not-finite", "worker-lost", "limit", "growth", "gate"]
+AlertKind = Literal["stall", "not-finite", "worker-lost", "limit", "growth", "gate", "rank"]
 _FAR_SECONDS = 24 * 3600.0  # a limit that is further away is no news
 
 
@@ -40,6 +40,7 @@ def alerts_of(
     processes: Sequence[ProcessLine],
     gauges: Sequence[Gauge],
     gates: Sequence[GateLine],
+    ranks: Sequence[str] = (),
 ) -> list[Alert]:
     found: list[Alert] = []
     if stalled_seconds is not None:
@@ -48,6 +49,7 @@ def alerts_of(
         found.append(
             Alert("not-finite", f"the loss is not finite since step {loss.first_nonfinite_step:,}")
         )
+    found += [Alert("rank", text) for text in ranks]
     found += _lost(processes)
     found += _memory(memory)
     found += [_near(gauge) for gauge in gauges if gauge.is_near]
@@ -64,6 +66,17 @@ def gates_of(events: Sequence[Event]) -> list[GateLine]:
             said = text if isinstance(text, str) and text else f"gate {event.data.get('gate')}"
             found.append(GateLine(said, is_met if isinstance(is_met, bool) else None))
     return sorted(found, key=lambda gate: (False, True, None).index(gate.is_met))
+
+
+def ranks_of(events: Sequence[Event]) -> list[str]:
+    """Ranks that hold the others up now: one that is missing, then one that is slow."""
+    found = []
+    for kind in ("rank-missing", "straggler"):
+        told = [event for event in events if event.kind in (kind, f"{kind}-over")]
+        text = told[-1].data.get("text") if told and told[-1].kind == kind else None
+        if isinstance(text, str) and text:
+            found.append(text)
+    return found
 
 
 def _lost(processes: Sequence[ProcessLine]) -> list[Alert]:

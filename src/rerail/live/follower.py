@@ -35,6 +35,7 @@ T = TypeVar("T")
 WANTED = (
     *("stall", "stall-over", "missing", "limit-near", "gate", "note"),
     "signal-forwarded",
+    *("straggler", "straggler-over", "rank-missing", "rank-missing-over"),
 )
 VITALS_BYTES = 1 << 20  # the last quarter of an hour, about
 EVENT_BYTES = 16 << 20

@@ -17,6 +17,7 @@ from rerail.wording import listed, seconds_in_words
 _INTERESTING = {"main": 0, "rank": 1, "launcher": 2, "loader-worker": 3}
 _WAITS_SECONDS = 2.0  # a collective that takes longer waits for somebody
 _IDLE_PERCENT = 1.0
+_PACE_STEPS = 50
 _LOAD_ROWS = 60  # six seconds at 10 Hz
 _STARTS_SECONDS = 10.0  # before a process that has not been busy yet counts as idle
 
@@ -34,6 +35,10 @@ class ProcessLine:
     died_badly: bool
     step: int | None = None  # of its optimizer; of a loader worker its batches
     doing: str | None = None  # None where nothing is known, or it is over
+    # Of a rank: seconds a step lately, and which parts of a step it waited so far.
+    step_seconds: float | None = None
+    collective_share: float | None = None
+    data_share: float | None = None
 
 
 def process_lines(snapshot: Snapshot) -> list[ProcessLine]:
@@ -59,6 +64,7 @@ def process_lines(snapshot: Snapshot) -> list[ProcessLine]:
                 died_badly=process.signal is not None or process.exit_code not in (None, 0),
                 step=(box.optimizer_steps or box.batches or None) if box else None,
                 doing=_doing(process, box, living, load, snapshot) if is_alive else None,
+                **_pace(box),
             )
         )
         ends[id(lines[-1])] = process.ended_t_seconds or 0.0
@@ -115,7 +121,29 @@ def _doing(
             return "idle"
     if box is None:
         return None
-    return box.phase or box.progress_text
+    doing, pace = box.phase or box.progress_text, _pace(box)
+    if not box.collective_count or not pace:
+        return doing
+    shares = f"{pace['collective_share']:.0%} in collectives, {pace['data_share']:.0%} for data"
+    return f"{doing or 'steps'} · {shares}"
+
+
+def _pace(box: BlackBox | None) -> dict[str, float]:
+    """Ranks that wait for each other have one pace; where each of them waits tells them apart."""
+    points = box.history[-_PACE_STEPS:] if box is not None and box.rank is not None else []
+    if box is None or len(points) < 2 or points[-1].step <= points[0].step:
+        return {}
+    lasted = points[-1].t_seconds - points[0].t_seconds
+    step = lasted / (points[-1].step - points[0].step)
+    if step <= 0:
+        return {}
+    waited = box.collective_seconds / box.optimizer_steps / step
+    loaded = box.data_wait_seconds / box.optimizer_steps / step
+    return {
+        "step_seconds": round(step, 6),
+        "collective_share": round(min(1.0, waited), 4),
+        "data_share": round(min(1.0, loaded), 4),
+    }
 
 
 def _state(process: ProcessRecord, is_alive: bool) -> str:

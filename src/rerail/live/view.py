@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rerail.live.alerts import Alert, GateLine, alerts_of, gates_of
+from rerail.live.alerts import Alert, GateLine, alerts_of, gates_of, ranks_of
 from rerail.live.machine import Gauge, gauges_of, machine_now
 from rerail.live.memory import Memory, memory_of
 from rerail.live.processes import ProcessLine, process_lines
@@ -74,6 +74,7 @@ def build(snapshot: Snapshot) -> LiveView:
         processes=processes,
         gauges=gauges,
         gates=gates,
+        ranks=ranks_of(snapshot.events) if is_running else [],
     )
     return LiveView(
         id=info.id,

@@ -23,6 +23,8 @@ EVENT_FIELDS: dict[str, Check] = {
     **dict.fromkeys(("gate", "metric", "asks", "unit"), is_text),
     **dict.fromkeys(("actor", "exit_type", "exit_detail", "memory"), is_text),
     "said": is_texts,
+    **dict.fromkeys(("part", "collective"), is_text),
+    **dict.fromkeys(("at_step", "since_step", "number"), is_count),
     "is_met": is_claim,
     "at": is_count,
     "value": is_number,

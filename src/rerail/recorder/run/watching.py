@@ -22,8 +22,10 @@ from rerail.recorder.tree.process import Process
 
 if TYPE_CHECKING:
     from rerail.recorder.metrics_file import MetricsFile
+    from rerail.recorder.stragglers.watch import RankWatch
 
 GATE_SECONDS = 0.5
+RANKS_SECONDS = 0.25
 METRICS_SECONDS = 15.0  # as often as Prometheus usually looks
 
 
@@ -33,6 +35,7 @@ class Watching:
         self._options = options
         self._stalling: Stalling | None = None
         self._metrics: MetricsFile | None = None
+        self._ranks: RankWatch | None = None
 
     def begin(self) -> None:
         parts, loop = self._parts, self._parts.loop
@@ -45,6 +48,8 @@ class Watching:
         if parts.gates is not None:
             loop.every(GATE_SECONDS, "gates", parts.gates.look, first=GATE_SECONDS)
         loop.every(pace, "stall watch", self._look_for_stall, first=pace)
+        if self._options.use_agent:
+            loop.every(RANKS_SECONDS, "ranks", self._look_at_ranks, first=1.0)
         if self._options.metrics_file is not None:
             loop.every(METRICS_SECONDS, "metrics file", self._write_metrics, first=1.0)
 
@@ -110,6 +115,14 @@ class Watching:
             self._stalling = Stalling(parts.writer, parts.tree, self._options)
         self._stalling.look(parts.streams.relay.bytes_total, parts.sampling.cpu_seconds)
 
+    def _look_at_ranks(self) -> None:
+        if self._ranks is None:
+            from rerail.recorder.stragglers.watch import RankWatch
+
+            parts = self._parts
+            self._ranks = RankWatch(parts.writer, parts.tree, is_quiet=self._options.is_quiet)
+        self._ranks.look()
+
     def _write_metrics(self) -> None:
         parts, path = self._parts, self._options.metrics_file
         assert path is not None
@@ -136,3 +149,5 @@ class Watching:
             self._stalling.close(parts.streams.relay.bytes_total, parts.sampling.cpu_seconds)
         if self._metrics is not None:
             self._metrics.close()
+        if self._ranks is not None:
+            self._ranks.close()

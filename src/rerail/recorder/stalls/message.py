@@ -9,8 +9,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 
-from rerail.recorder.stalls.places import Place
-from rerail.records import LockHolder, PythonFrame, Stall
+from rerail.recorder.stalls.places import Place, find_places, who_is_who
+from rerail.records import LockHolder, ProcessRecord, PythonFrame, Stall, ThreadStack
 from rerail.wording import duration_in_words, file_name, seconds_in_words
 
 WIDTH = 80 - len("rerail: ")
@@ -50,6 +50,13 @@ def hung_in(place: Place, holders: Mapping[str, LockHolder]) -> str:
     waits = f", waiting for {_what(place, holders)}" if place.waits else ""
     text = f"in {_where(place)}{waits}".replace(_NO_BREAK, " ")
     return "".join(c if c.isprintable() else "?" for c in text)[:300]
+
+
+def place_of(records: Sequence[ProcessRecord], found: Mapping[str, Sequence[ThreadStack]]) -> str:
+    """ "data.py:88 load_shard()": where these processes are; "" if nobody's stack could be read."""
+    places = find_places(found, who_is_who(records, {}), 0)
+    own = places[0].own if places else []
+    return _at(own[0]).replace(_NO_BREAK, " ") if own else ""
 
 
 def _what(place: Place, holders: Mapping[str, LockHolder]) -> str:

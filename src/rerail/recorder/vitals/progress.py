@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 from rerail.agent import rerail_layout as layout
@@ -28,18 +29,19 @@ _FORMAT = struct.Struct(f"={_WORDS}q")
 MOST_BOXES = 256
 
 
-class ProgressCounters:
+class OpenBoxes:
+    """The boxes of a run, each opened once."""
+
     def __init__(self, agent_dir: Path) -> None:
         self._agent_dir = agent_dir
         self._boxes: dict[str, int] = {}
 
-    def total(self) -> int:
+    def places(self) -> Iterator[tuple[int, int]]:
+        """Descriptor and offset of each box that there is by now."""
         self._open_new()
-        return sum(
-            _read(descriptor, offset)
-            for name, descriptor in self._boxes.items()
-            for offset in _places(name, descriptor)
-        )
+        for name, descriptor in self._boxes.items():
+            for offset in _places(name, descriptor):
+                yield descriptor, offset
 
     def _open_new(self) -> None:
         try:
@@ -62,6 +64,17 @@ class ProgressCounters:
         for descriptor in self._boxes.values():
             os.close(descriptor)
         self._boxes.clear()
+
+
+class ProgressCounters:
+    def __init__(self, agent_dir: Path) -> None:
+        self._boxes = OpenBoxes(agent_dir)
+
+    def total(self) -> int:
+        return sum(_read(descriptor, offset) for descriptor, offset in self._boxes.places())
+
+    def close(self) -> None:
+        self._boxes.close()
 
 
 def _places(name: str, descriptor: int) -> list[int]:
