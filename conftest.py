@@ -16,6 +16,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -58,6 +59,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     _forget_variables()
     if item.get_closest_marker("torch") is not None and find_spec("torch") is None:
         pytest.skip("torch is not installed (TRAINING=no)")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if "TEST_UNDER_EMULATION" not in os.environ:
+        return
+    sys.path.insert(0, str(Path(__file__).parent / "tests"))
+    from under_emulation import why_not
+
+    for item in items:
+        if why := why_not(item.nodeid):
+            item.add_marker(pytest.mark.skip(reason=why))
 
 
 class NeedsTraining(pytest.Module):

@@ -11,13 +11,28 @@ from pathlib import Path
 import pytest
 from agent_runs import PROGRAMS, Runner, library_functions
 
-VERSIONS = ["3.8", "3.9", "3.10", "3.11", "3.12", "3.13", "3.14"]
+# t: without the global lock; d: a debug build.
+VERSIONS = [
+    "3.8",
+    "3.9",
+    "3.10",
+    "3.11",
+    "3.12",
+    "3.13",
+    "3.14",
+    "3.13t",
+    "3.14t",
+    "3.11d",
+    "3.14d",
+]
 
 
 def find_python(version: str) -> str:
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    for path in sorted(root.glob(f"versions/{version}*/bin/python"), reverse=True):
-        if re.fullmatch(re.escape(version) + r"(\.\d+)?", path.parent.parent.name):
+    number = version.rstrip("td")
+    name = re.escape(number) + r"(\.\d+)?" + version[len(number) :]
+    for path in sorted(root.glob(f"versions/{number}*/bin/python"), reverse=True):
+        if re.fullmatch(name, path.parent.parent.name):
             return str(path)
     found = shutil.which(f"python{version}")
     if found and ".pyenv/shims" not in found:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import rerail
+from rerail.agent import inject
 
 ROOT = Path(rerail.__file__).parent
 
@@ -34,6 +35,17 @@ def test_a_name_from_python_is_refused_with_the_same_words_on_windows() -> None:
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == f"ImportError: {rerail.ON_WINDOWS}"
     assert under_windows("import rerail; rerail.__version__").returncode == 0
+
+
+def test_macos_says_why_an_isolated_python_has_no_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rerail.agent.injection.sys.platform", "darwin")
+    injection = inject(tmp_path, {}, ["python", "-I", "train.py"], 0)
+
+    assert "LD_PRELOAD" not in injection.variables
+    assert "DYLD_INSERT_LIBRARIES" in " ".join(injection.notes)
+    assert inject(tmp_path, {}, ["python", "train.py"], 0).notes == []
 
 
 @pytest.fixture

@@ -18,6 +18,9 @@ from rerail.platform.python_flags import needs_preload
 HERE = Path(__file__).resolve().parent
 STUB = HERE / "stub"
 NO_LIBRARY = "no C library: a crash leaves no stacks. Install gcc, then rerail again"
+# macOS has DYLD_INSERT_LIBRARIES for it, and takes that away from every program that system
+# integrity protection covers, /usr/bin/python3 and /bin/sh among them, and so from their children.
+ON_MACOS = ", since macOS takes DYLD_INSERT_LIBRARIES from the programs that it protects"
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ def inject(
     reason = needs_preload(command, environ) if preload is None else None
     if preload or reason:
         if sys.platform != "linux":
-            notes.append(f"no agent in the process: {reason or 'preloading'} needs Linux")
+            notes.append(f"no agent in the process: {reason or 'preloading'} needs Linux{ON_MACOS}")
         elif library is not None:
             name = preloadable(str(library))
             if name is None:
