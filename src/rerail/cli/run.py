@@ -18,8 +18,8 @@ import click
 
 from rerail import bare
 from rerail.cli._aftermath import notify, write_elsewhere
-from rerail.cli._completing import complete_command
 from rerail.cli._options import (
+    completes,
     home_option,
     json_option,
     notify_options,
@@ -125,7 +125,7 @@ FINISH_LINE_SECONDS = 2.0
     nargs=-1,
     type=click.UNPROCESSED,
     metavar="-- CMD...",
-    shell_complete=complete_command,
+    shell_complete=completes("command"),
 )
 def command(
     home: Path | None,
