@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import click
@@ -218,3 +219,13 @@ def test_nothing_that_is_written_raises(table: dict[str, object]) -> None:
     for name in ("run", "isolate", "study"):
         settings.defaults_of(name, load_command(name))
     assert all("\n" not in problem for problem in settings.problems)
+
+
+@given(st.one_of(st.binary(max_size=200), st.text(max_size=80).map(str.encode)))
+def test_no_file_raises(content: bytes) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        (Path(name) / "pyproject.toml").write_bytes(b"[tool.rerail]\n" + content)
+        (Path(name) / "rerail.toml").write_bytes(content)
+        settings = Settings.read({"XDG_CONFIG_HOME": name}, Path(name))
+        settings.defaults_of("run", load_command("run"))
+    assert all(len(problem.splitlines()) == 1 for problem in settings.problems), settings.problems

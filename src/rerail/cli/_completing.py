@@ -2,7 +2,7 @@
 
 In: what was typed so far. Out: at most MOST items, newest runs first. Promises: a store or a
 catalogue that cannot be read offers nothing; nothing is printed and nothing raises, since a shell
-shows both in the middle of what is being typed. Importing this costs a `rerail run` almost nothing.
+shows both in the middle of what is being typed.
 """
 
 from __future__ import annotations

@@ -18,6 +18,17 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+def completes(what: str) -> Callable[[click.Context, click.Parameter, str], Any]:
+    """What a shell may offer there: `complete_WHAT`, imported only when one asks."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> Any:
+        from rerail.cli import _completing
+
+        return getattr(_completing, f"complete_{what}")(ctx, param, incomplete)
+
+    return complete
+
+
 def home_option(function: F) -> F:
     """--home FOLDER, given to the command as `home`."""
     return click.option(

@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -47,15 +47,26 @@ ENVIRONMENT, NAMED, PROJECT, USER = "environment", "named", "project", "user"
 _STRENGTH = {ENVIRONMENT: 0, NAMED: 1, PROJECT: 1, USER: 2}
 
 
-class Setting(NamedTuple):
-    """One value as it was written, and where."""
+class Setting:
+    """One value as it was written, and where. A plain class, since every start makes it."""
 
-    name: str
-    value: Any
-    source: str
-    where: str
-    command: str | None = None  # of [tool.rerail.COMMAND]; None: for all that have the option
-    base: Path | None = None  # what a path in it is relative to
+    __slots__ = ("base", "command", "name", "source", "value", "where")
+
+    def __init__(
+        self,
+        name: str,
+        value: Any,
+        source: str,
+        where: str,
+        command: str | None = None,
+        base: Path | None = None,
+    ) -> None:
+        self.name = name
+        self.value = value
+        self.source = source
+        self.where = where
+        self.command = command  # of [tool.rerail.COMMAND]; None: for all that have the option
+        self.base = base  # what a path in it is relative to
 
 
 class Settings:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rerail import api
-from rerail.cli._completing import complete_cause
-from rerail.cli._options import json_option
+from rerail.cli._options import completes, json_option
 from rerail.cli._printing import print_json
 from rerail.diagnosis import unknown_cause
 from rerail.errors import UsageError
@@ -23,7 +22,9 @@ if TYPE_CHECKING:
 @click.command(
     name="causes", epilog="Examples: rerail causes openmp-duplicate-runtime; rerail causes oom"
 )
-@click.argument("cause_id", required=False, metavar="[ID | WORD]", shell_complete=complete_cause)
+@click.argument(
+    "cause_id", required=False, metavar="[ID | WORD]", shell_complete=completes("cause")
+)
 @click.option(
     "--new",
     type=(str, str, str),

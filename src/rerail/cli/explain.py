@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rerail import api
-from rerail.cli._completing import complete_cause, complete_run_or_file
-from rerail.cli._options import home_option, json_option
+from rerail.cli._options import completes, home_option, json_option
 from rerail.cli._printing import print_json, print_json_line
 from rerail.diagnosis import Diagnosis
 from rerail.errors import RerailError, UsageError
@@ -42,13 +41,13 @@ Examples:
   rerail explain train.log --ask http://localhost:11434""",
 )
 @click.argument(
-    "what", nargs=-1, metavar="[RUN | JOB | FILE...]", shell_complete=complete_run_or_file
+    "what", nargs=-1, metavar="[RUN | JOB | FILE...]", shell_complete=completes("run_or_file")
 )
 @click.option("--each", is_flag=True, help="Explain every file by itself, not as ranks of one job.")
 @click.option(
     "--why-not",
     metavar="CAUSE",
-    shell_complete=complete_cause,
+    shell_complete=completes("cause"),
     help="Say what speaks against this cause, and what is missing.",
 )
 @click.option(

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rerail.cli._completing import complete_change, complete_command
 from rerail.cli._experiments import (
     answer,
     asker,
@@ -25,6 +24,7 @@ from rerail.cli._experiments import (
     notify_answer,
 )
 from rerail.cli._options import (
+    completes,
     home_option,
     json_option,
     notify_options,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     "tries",
     multiple=True,
     metavar="CHANGE",
-    shell_complete=complete_change,
+    shell_complete=completes("change"),
     help="One thing to change: '--accum 4', OMP_NUM_THREADS=1, dataloader-workers=0, 'numpy<2'."
     " Repeat it [default: what the diagnosis suggests].",
 )
@@ -129,7 +129,7 @@ if TYPE_CHECKING:
     nargs=-1,
     type=click.UNPROCESSED,
     metavar="-- CMD...",
-    shell_complete=complete_command,
+    shell_complete=completes("command"),
 )
 def command(
     home: Path | None,

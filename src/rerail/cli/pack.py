@@ -9,13 +9,12 @@ from pathlib import Path
 
 import click
 
-from rerail.cli._completing import complete_run
-from rerail.cli._options import home_option, json_option, store_to_read
+from rerail.cli._options import completes, home_option, json_option, store_to_read
 from rerail.wording import bytes_in_words
 
 
 @click.command("pack", epilog="Example: rerail pack last --dry-run")
-@click.argument("run", default="last", shell_complete=complete_run)
+@click.argument("run", default="last", shell_complete=completes("run"))
 @click.option(
     "-o",
     "--output",

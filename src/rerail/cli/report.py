@@ -10,13 +10,12 @@ from pathlib import Path
 
 import click
 
-from rerail.cli._completing import complete_run
-from rerail.cli._options import home_option, json_option, store_to_read
+from rerail.cli._options import completes, home_option, json_option, store_to_read
 from rerail.wording import bytes_in_words
 
 
 @click.command("report", epilog="Example: rerail report last --open")
-@click.argument("run", default="last", shell_complete=complete_run)
+@click.argument("run", default="last", shell_complete=completes("run"))
 @click.option("--md", "as_markdown", is_flag=True, help="Write Markdown instead of HTML.")
 @click.option(
     "-o",

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import click
 
-from rerail.cli._completing import complete_run
-from rerail.cli._options import home_option, json_option, store_to_read
+from rerail.cli._options import completes, home_option, json_option, store_to_read
 from rerail.cli._printing import print_json
 from rerail.errors import RerailError, UnknownRun, UsageError
 from rerail.platform.patterns import linear
@@ -25,7 +24,7 @@ _SECONDS = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 @click.command(name="rm", epilog="Example: rerail rm --older-than 30d")
-@click.argument("runs", nargs=-1, metavar="RUN...", shell_complete=complete_run)
+@click.argument("runs", nargs=-1, metavar="RUN...", shell_complete=completes("run"))
 @click.option("--older-than", metavar="AGE", help="Runs that began longer ago than 12h, 30d, 8w.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @home_option

@@ -18,8 +18,8 @@ import click
 
 from rerail import bare
 from rerail.cli._aftermath import close_in_trackers, finish_sharing, notify, write_elsewhere
-from rerail.cli._completing import complete_command
 from rerail.cli._options import (
+    completes,
     home_option,
     job_options,
     json_option,
@@ -134,7 +134,7 @@ FINISH_LINE_SECONDS = 2.0
     nargs=-1,
     type=click.UNPROCESSED,
     metavar="-- CMD...",
-    shell_complete=complete_command,
+    shell_complete=completes("command"),
 )
 def command(
     home: Path | None,

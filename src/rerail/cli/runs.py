@@ -16,8 +16,7 @@ import click
 
 from rerail import api
 from rerail.api import Run, Runs
-from rerail.cli._completing import complete_cause, complete_run
-from rerail.cli._options import home_option, json_option
+from rerail.cli._options import completes, home_option, json_option
 from rerail.cli._printing import console, print_json
 from rerail.report.run_list import Entry, entries_of, group_of
 from rerail.report.run_table import SHORTEST_KEY
@@ -27,14 +26,14 @@ _MOST_WORDS = 5
 
 
 @click.command(name="runs", epilog="Example: rerail runs --failed --label ddp -n 5")
-@click.argument("which", required=False, metavar="[ID]", shell_complete=complete_run)
+@click.argument("which", required=False, metavar="[ID]", shell_complete=completes("run"))
 @click.option("--all", "-a", "shows_all", is_flag=True, help="Unfold every row.")
 @click.option("--failed", is_flag=True, help="Only runs that did not end well.")
 @click.option("--live", is_flag=True, help="Only runs that are under way.")
 @click.option(
     "--cause",
     metavar="CAUSE",
-    shell_complete=complete_cause,
+    shell_complete=completes("cause"),
     help="Only runs that died of it: `rerail causes`.",
 )
 @click.option("--label", metavar="TEXT", help="Only runs with this in their label.")

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rerail import api
-from rerail.cli._completing import complete_run
-from rerail.cli._options import home_option, json_option
+from rerail.cli._options import completes, home_option, json_option
 from rerail.cli._printing import console, print_json, print_json_line
 from rerail.errors import UsageError
 from rerail.store import RunFolder
@@ -28,7 +27,7 @@ LINE_SECONDS = 5.0  # between lines where there is no screen
 
 
 @click.command(name="show", epilog="Example: rerail show last --follow")
-@click.argument("run", default="last", shell_complete=complete_run)
+@click.argument("run", default="last", shell_complete=completes("run"))
 @click.option("--follow", "-f", is_flag=True, help="Go on showing it until it ends.")
 @click.option("--rank", type=int, metavar="R", help="One rank: its end, collectives, output.")
 @home_option

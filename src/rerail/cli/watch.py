@@ -13,14 +13,13 @@ from pathlib import Path
 import click
 
 from rerail import api
-from rerail.cli._completing import complete_run
-from rerail.cli._options import home_option
+from rerail.cli._options import completes, home_option
 from rerail.errors import UsageError
 from rerail.store import RunFolder
 
 
 @click.command(name="watch", epilog="Example: rerail watch last")
-@click.argument("names", nargs=-1, metavar="[RUN]...", shell_complete=complete_run)
+@click.argument("names", nargs=-1, metavar="[RUN]...", shell_complete=completes("run"))
 @home_option
 def command(names: tuple[str, ...], home: Path | None) -> int:
     """Watch runs while they live; without a name, choose from what lives and what just died.
