@@ -19,6 +19,8 @@ def end():
         time.sleep(60)
     elif ending == "exception":
         raise ValueError("the label is 7")
+    elif ending == "secret":
+        raise ValueError("cannot log in with --password hunter2-of-somebody")
     elif ending == "exit":
         sys.exit(3)
     elif ending == "oom":

@@ -233,3 +233,12 @@ def test_tensorboard_has_the_cause_as_text(tmp_path: Path, ending: str) -> None:
     (cause,) = reader.Tensors("rerail/cause")
     assert cause.tensor_proto.string_val == [CAUSES[ending].encode()]
     assert {"rerail/headline", "rerail/report"} <= set(reader.Tags()["tensors"])
+
+
+@with_tensorboard
+def test_what_is_secret_stays_at_home(tmp_path: Path) -> None:
+    run(tmp_path, "tensorboard", "secret")
+    assert events(tmp_path)
+    (ours,) = (tmp_path / "logs/first").glob("*.rerail")
+    octets = ours.read_bytes()
+    assert b"cannot log in with --password" in octets and b"hunter2" not in octets

@@ -8,7 +8,6 @@ user leaves, SIGTERM or SIGHUP comes, or something of ours fails.
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,12 +17,12 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
+from rerail.platform.low_priority import make_room_for_others
 from rerail.store import RunFolder
 from rerail.watch import answers
 from rerail.watch.list_screen import ListScreen
 from rerail.watch.run_screen import RunScreen
 
-NICENESS = 5
 ENDED_BY = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -117,7 +116,7 @@ class WatchApp(App[int]):
 
 def run_app(folders: Sequence[RunFolder], home: Path | None = None) -> int:
     """Until the user leaves. The mouse stays the terminal's own, so that text can be copied."""
-    os.nice(NICENESS)  # on a full machine the training goes first
+    make_room_for_others()  # on a full machine the training goes first
     app = WatchApp(folders, home)
     status = app.run(mouse=False)
     if (error := getattr(app, "_exception", None)) is not None:

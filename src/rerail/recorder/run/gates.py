@@ -19,7 +19,7 @@ from rerail.platform.patterns import linear
 from rerail.records import StepPoint
 
 Unit = Literal["step", "epoch"]
-EXAMPLES = "--gate 'loss < 2 @ step 500' or --gate 'recall@500 > 0.5 @ epoch 1'"
+EXAMPLES = "--gate 'loss < 2 @ step 500' or\n--gate 'recall@500 > 0.5 @ epoch 1'"
 
 _OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 MOST_NUMBER = 10**15
@@ -64,7 +64,7 @@ def parse_gate(text: str) -> Gate:
     return Gate(found["metric"], found["operator"], bound, unit, int(found["at"]))
 
 
-_HOW = f"Type a metric, a comparison, a number and when, as in {EXAMPLES}"
+_HOW = f"Type a metric, a comparison, a number and when, as in\n{EXAMPLES}"
 
 
 def _what_is_wrong(text: str) -> str:
