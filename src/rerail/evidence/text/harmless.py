@@ -21,6 +21,7 @@ _DEALT_WITH = linear(
     r"(?i)\b(?:ignoring|ignored|skipp(?:ing|ed)|falling back|will fall ?back|using fallback"
     r"|entering retry loop|continuing (?:anyway|without)|using internal implementation"
     r"|resolved after|resum(?:ing|ed) normal|succeeded (?:after|on) (?:retry|attempt|\d)"
+    r"|skip it|can (?:be )?(?:safely )?ignored?|safe to ignore|no action (?:is )?needed"
     r"|recovered from|re-?connected (?:to|after)|retry(?:ing)? succeeded)\b"
 )
 # A line of glog or absl at the level of information, and of what is looked for and not needed.
