@@ -14,6 +14,7 @@ TYPE = "Fatal"  # what such a line has in the place of an exception's type
 WORDS = (
     *("Check failed", "[Fatal]", "what():", "panicked at", ".lua:", "LoadError: ", "KALDI_"),
     *("GGML_ASSERT", "*** MPI_ERR_", "called MPI_Abort", "(0) ", "(1) "),
+    "Exception in device=",
 )
 _FATAL = linear(
     r"^F\d{4} \d\d:\d\d:\d\d[.\d]*\s+\d+ [^\]\n]{1,200}:\d+\] ?(?P<glog>.+)"
@@ -28,6 +29,7 @@ _FATAL = linear(
     r"|^(?P<kaldi_assert>KALDI_(?:ASSERT|ERR)\b.+)"
     r"|(?P<ggml>GGML_ASSERT.+)"
     r"|\*\*\* (?P<mpi>MPI_ERR_\w+: .+)"
+    r"|Exception in device=\S{1,20}: (?P<xla>.+)"
     r"|application called (?P<mpich>MPI_Abort\(.+)"
     r"|^\s*\([01]\) (?P<status>(?:[A-Z_]{5,40}|[A-Z][a-z]+(?: [a-z]+)?): .+)"
 )
