@@ -94,6 +94,14 @@ def test_prefixes_do_not_hide_the_message(around: str) -> None:
         # Retried requests.
         "wandb: Network error (ConnectTimeout), entering retry loop.\nEpoch 0: loss 0.93\n"
         "Epoch 1: loss 0.83\nwandb: Waiting for W&B process to finish... (success).",
+        "I0124 13:07:20.768469 14 xla_bridge.py:660] Unable to initialize backend 'tpu': INTERNAL:"
+        " Failed to open libtpu.so: libtpu.so: cannot open shared object file: No such file",
+        "image.py:13: UserWarning: Failed to load image Python extension: no such module"
+        " as image.pyd. If it is not needed, you can ignore this warning.\n  warn(\n2.1.0",
+        "999:\tlearn: 0.2\ttotal: 1s\tremaining: 0us\nException ignored in: '_x._Y.__dealloc__'\n"
+        "TypeError: 'NoneType' object is not callable",
+        "HTTP Error 429 thrown while requesting HEAD https://huggingface.co/x/config.json\n"
+        "Retrying in 1s [Retry 1/5].",
     ],
 )
 def test_a_frightening_but_healthy_log_has_no_cause(text: str) -> None:

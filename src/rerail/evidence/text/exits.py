@@ -93,6 +93,7 @@ _FORMS = [
     _of("launcher", r"exits with return code = (?P<code>-?\d+)"),
     _of("launcher", rf"died with <Signals\.(?P<sig>{_SIG})"),
     _of("launcher", r"non-zero exit status (?P<code>-?\d+)"),
+    _of("launcher", r"^(?:exit )?status (?P<code>3221\d{6})\.?$"),  # wrapped in a narrow window
     _of("launcher", r"exited on signal (?P<num>\d+)"),
     _of("launcher", r"EXIT STRING: .*\(signal (?P<num>\d+)\)"),
     _of("launcher", r"Received (?P<num>\d+) death signal"),

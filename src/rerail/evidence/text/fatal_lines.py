@@ -12,8 +12,9 @@ TYPE = "Fatal"  # what such a line has in the place of an exception's type
 
 # One of these is in every such line; the first letter of a fatal line of glog is an F.
 WORDS = (
-    *("Check failed", "[Fatal]", "what():", "panicked at", ".lua:", "LoadError: ", "KALDI_"),
-    *("GGML_ASSERT", "*** MPI_ERR_"),
+    *("Check failed", "[Fatal]", "what():", "panicked at", ".lua:", "LoadError: ", "ERROR ("),
+    *("KALDI_", "GGML_ASSERT", "*** MPI_ERR_", "called MPI_Abort", "(0) ", "(1) "),
+    "Exception in device=",
 )
 _FATAL = linear(
     r"^F\d{4} \d\d:\d\d:\d\d[.\d]*\s+\d+ [^\]\n]{1,200}:\d+\] ?(?P<glog>.+)"
@@ -24,10 +25,15 @@ _FATAL = linear(
     r"|thread '[^'\n]{0,80}' (?:\(\d+\) )?panicked at (?P<rust>.+)"
     r"|^\S*lua\w*: \S{1,300}\.lua:\d+: (?P<lua>.+)"
     r"|^ERROR: LoadError: (?P<julia>.+)"
-    r"|^(?:ERROR|ASSERTION_FAILED) \([^)\n]{1,200}\) (?P<kaldi>.+)"
+    r"|^(?:ERROR|ASSERTION_FAILED) \([\w-]{1,60}\[\d[^)\n]{0,200}\) (?P<kaldi>.+)"
     r"|^(?P<kaldi_assert>KALDI_(?:ASSERT|ERR)\b.+)"
     r"|(?P<ggml>GGML_ASSERT.+)"
     r"|\*\*\* (?P<mpi>MPI_ERR_\w+: .+)"
+    r"|Exception in device=\S{1,20}: (?P<xla>.+)"
+    r"|application called (?P<mpich>MPI_Abort\(.+)"
+    r"|^\s*\([01]\) (?P<status>(?:[A-Z]+_[A-Z_]+|[A-Z]{7,20}|Invalid argument|Internal|Not found"
+    r"|Resource exhausted|Unavailable|Cancelled|Aborted|Out of range|Unimplemented|Data loss"
+    r"|Failed precondition|Deadline exceeded|Permission denied|Unknown): .+)"
 )
 
 

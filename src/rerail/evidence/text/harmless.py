@@ -21,6 +21,7 @@ _DEALT_WITH = linear(
     r"(?i)\b(?:ignoring|ignored|skipp(?:ing|ed)|falling back|will fall ?back|using fallback"
     r"|entering retry loop|continuing (?:anyway|without)|using internal implementation"
     r"|resolved after|resum(?:ing|ed) normal|succeeded (?:after|on) (?:retry|attempt|\d)"
+    r"|skip it|can (?:be )?(?:safely )?ignored?|safe to ignore|no action (?:is )?needed"
     r"|recovered from|re-?connected (?:to|after)|retry(?:ing)? succeeded)\b"
 )
 # A line of glog or absl at the level of information, and of what is looked for and not needed.
@@ -28,7 +29,8 @@ _INFORMS = linear(
     r"^I\d{4} \d\d:\d\d:\d\d|^I (?:tensorflow|external|xla|tsl|\./tensorflow)/"
     r"|^(?:W\S* [^\n]{0,80}|WARNING\S* ?)?Unable to initialize backend '"
 )
-_WAITS = linear(r"still waiting|has not (?:responded|joined)|stuck")
+# What TensorFlow says at that level when it waits for others, or has run out of memory.
+_INFORMS_OF_TROUBLE = linear(r"still waiting|has not (?:responded|joined)|stuck|bfc_allocator\.cc")
 # Steps that are skipped because their gradients overflow are not dealt with when all of them are.
 _OF_STEPS = linear(r"(?i)skipp(?:ing|ed) (?:step|batch|update|iteration|optimizer)")
 _IS_RAISED = linear(
@@ -47,7 +49,11 @@ def only_warns(match: SignatureMatch) -> bool:
 
 def is_dealt_with(match: SignatureMatch) -> bool:
     """The line itself says what was done instead, or only informs."""
-    if match.traceback is None and _INFORMS.search(match.text) and not _WAITS.search(match.text):
+    if (
+        match.traceback is None
+        and _INFORMS.search(match.text)
+        and not _INFORMS_OF_TROUBLE.search(match.text)
+    ):
         return True
     return (
         match.traceback is None

@@ -322,7 +322,8 @@ class _Reader:
             return
         found = found or _EXCEPTION.match(text) or _LOGGED.search(text)
         if found and (found.group("message") or text.endswith(("Interrupt", "Error", "Exit"))):
-            opened = _Open(line, has_header=False)
+            ignored = line.number - self._ignored_at.get(stream, -9) <= 2
+            opened = _Open(line, has_header=False, is_ignored=ignored)
             self._exception(line, opened, found)
             self._open[stream] = opened
         elif not found:
