@@ -14,9 +14,10 @@ from rerail.marks import phase, step
 try:
     from transformers import TrainerCallback
 except ImportError as error:
-    raise ImportError(
+    raise ModuleNotFoundError(
         "rerail.integrations.huggingface is for transformers, which is not installed:"
-        " pip install transformers"
+        " pip install transformers",
+        name="transformers",
     ) from error
 
 

@@ -17,9 +17,10 @@ except ImportError:
     try:
         from pytorch_lightning import Callback
     except ImportError as error:
-        raise ImportError(
+        raise ModuleNotFoundError(
             "rerail.integrations.lightning is for Lightning, which is not installed:"
-            " pip install lightning"
+            " pip install lightning",
+            name="lightning",
         ) from error
 
 
