@@ -223,7 +223,7 @@ def compare(options: argparse.Namespace, home: Path) -> int:
                 is_cause = bool(causes) and causes[0] in FAULTS[fault]
                 count, right_rank = count + 1, right_rank + is_first
                 right_cause += is_cause
-                if launcher == "torchrun":
+                if launcher == "torchrun" and str(job.firsts[0]).startswith("rank"):
                     asked, theirs = asked + 1, theirs + (verdict in job.firsts)
                 mark = "ok   " if is_first and is_cause else "WRONG"
                 print(f"{mark} {job.name}: {job.firsts[0]} -> {first}, {causes[:2]}; "
