@@ -330,6 +330,12 @@ class _Judge:
         present = [rank for rank in of_host if rank in self._records]
         if host and len(present) > 1 and count == len(present):
             how = "silent" if self._ended_by_launcher(host) else "node-lost"
+            for record in self._on(host):  # its launcher says which of them ended by itself
+                for name, said in record.said:
+                    rank = self._ended_with_error(record, name, said)
+                    if rank in of_host and not self._has_words(rank):
+                        gone = "signal" if rank in self._records else "missing"
+                        return self._made([rank], gone, [record])
             return self._made(of_host, how, self._on(host), host=host)
         if here:
             return self._made([min(here)], "silent")
