@@ -6,8 +6,9 @@ TRAINING ?= yes
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready-$(TRAINING)
+WHEELS := .venv-wheels
 
-.PHONY: help setup demo docs foreign test test-slow coverage fuzz lint bench clean
+.PHONY: help setup demo docs foreign test test-slow test-arm64 coverage fuzz lint bench wheels clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -57,8 +58,12 @@ test: setup  ## all tests that take seconds, in parallel
 	$(BIN)/python -m pytest -n 2 -m 'not slow'
 
 test-slow: setup $(if $(filter no,$(TRAINING)),,foreign)  ## the long ones: repetitions, chaos, whole stories, new property examples
+	$(BIN)/python -m pip install --quiet --group trackers
 	$(BIN)/python -m pytest -n 2 -m slow
 	$(BIN)/python -m pytest -n 2 -m 'hypothesis and not slow' --hypothesis-profile=search
+
+test-arm64: $(WHEELS)/bin/.ready  ## the recorder's and agent's tests on arm64 under emulation; needs root (TESTS=tests/agent)
+	scripts/test-arm64 $(TESTS)
 
 # A lower bound: what runs in processes that a test starts (the recorder, the agent) is not counted.
 coverage: setup  ## which lines `make test` reaches; htmlcov/index.html shows them
@@ -76,5 +81,15 @@ lint: setup  ## ruff and mypy
 bench: setup  ## the figures in docs/figures.md
 	$(BIN)/python -m benchmarks
 
+# In an environment of its own: the cross-compiler alone has 400 MB.
+wheels: $(WHEELS)/bin/.ready  ## dist/: the sdist and a wheel for each platform, built twice and checked
+	$(WHEELS)/bin/python scripts/build-wheels
+
+$(WHEELS)/bin/.ready: pyproject.toml
+	test -x $(WHEELS)/bin/python || '$(PYTHON)' -m venv $(WHEELS)
+	$(WHEELS)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(WHEELS)/bin/python -m pip install --quiet --group wheels
+	touch $@
+
 clean:  ## remove what make made
-	rm -rf $(VENV) $(FOREIGN) $(DOCS) site build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache htmlcov .coverage*
+	rm -rf $(VENV) $(FOREIGN) $(WHEELS) $(DOCS) site build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache htmlcov .coverage*

@@ -198,6 +198,7 @@ OPENED_ELSEWHERE = {
     "cli/_failures.py": "a new file for a defect's details; /dev/null",
     "cli/study.py": "a new study file",
     "evidence/text/inputs.py": "what the user named, and logs in it",
+    "evidence/text/rank_survey.py": "logs that the user named",
     "evidence/text/scan.py": "a log that the user named, which may be a pipe",
     "investigation/environments/copying.py": "the user's packages",
     "investigation/environments/own.py": "the user's packages",
@@ -205,6 +206,7 @@ OPENED_ELSEWHERE = {
     "investigation/edits/repository.py": "the user's program",
     "investigation/edits/trees.py": "the user's program",
     "investigation/reproducer/reduction.py": "the user's program",
+    "jobs/beat.py": "/sys/class/net",
     "recorder/kernel/cores.py": "core files of the user's program",
     "recorder/run/descriptors.py": "/dev/null",
     "recorder/vitals/machine.py": "/proc and /sys",
@@ -212,6 +214,7 @@ OPENED_ELSEWHERE = {
     "recorder/stalls/waits.py": "/proc",
     "remedies/verification/baseline.py": "the user's program",
     "checkpoints/check.py": "the user's checkpoints",
+    "checkpoints/parts.py": "the user's checkpoints",
     "checkpoints/copies.py": "the user's checkpoints, and copies of them",
     "checkpoints/formats/streams.py": "the user's checkpoints",
     "report/html.py": "our own style sheets",
@@ -229,7 +232,7 @@ OPENED_ELSEWHERE = {
 }
 ROOMS_THAT_READ_RUNS = {
     *("store", "recorder", "evidence", "diagnosis", "scheduling", "investigation"),
-    *("checkpoints", "remedies", "study", "live", "report", "watch", "ui", "cli"),
+    *("checkpoints", "jobs", "remedies", "study", "live", "report", "watch", "ui", "cli"),
 }
 OPENING = {"open", "read_text", "read_bytes", "fromfile", "memmap", "copyfile", "sqlite3.connect"}
 OPENED_BY_NAME = {"Notebook", "webbrowser", "segment", "archive", "smaller", "socket", "client"}

@@ -6,6 +6,11 @@ command is run bare (`rerail.bare`). So this module imports next to nothing by i
 
 import sys
 
+import rerail
+
+if sys.platform == "win32":  # before anything that is not there
+    sys.exit(rerail.ON_WINDOWS)
+
 from rerail import bare
 
 

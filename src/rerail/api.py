@@ -277,8 +277,9 @@ def explain(
     """Why it died.
 
     `what` is a log file, several files or folders of them (ranks of one job), an open file, or a
-    recorded run: a `Run`, an id or the beginning of one, a run folder, a label, or `last`. Logs may
-    be compressed, in a zip or tar, or the outputs of a notebook; `skipped` names what was no log.
+    recorded run: a `Run`, an id or the beginning of one, a run folder, a label, or `last`; or all
+    nodes of a job, by its id, folder or URL (docs/jobs.md). Logs may be compressed, in a zip or
+    tar, or the outputs of a notebook; `skipped` names what was no log.
 
     `ask`, the URL of a server that speaks the OpenAI chat completions API, sends it masked lines of
     the evidence; what its model says is the `second_opinion`. docs/second-opinion.md has the rest.
@@ -300,6 +301,8 @@ def _explain(what: Any, home: PathName | None, question: Question | None) -> Dia
     names = [what] if isinstance(what, (str, os.PathLike)) else list(what)
     if not names:
         raise UsageError("there is nothing to explain", "Name a log file or a run.")
+    if len(names) == 1 and (of_job := _explain_job(os.fspath(names[0]), home)) is not None:
+        return of_job
     paths = [Path(name) for name in names]
     if all(is_log_or_folder(path) for path in paths):
         from rerail.diagnosis import explain_logs
@@ -407,6 +410,25 @@ def _explain_stream(stream: Any, listener: Listener | None) -> Diagnosis:
         name if isinstance(name, str) else "a stream",
         listener=listener,
     )
+
+
+def _explain_job(name: str, home: PathName | None) -> Diagnosis | None:
+    """None if no job has this id, folder or URL; a run of this name comes first."""
+    is_url = "://" in name and not name.startswith(("http://", "https://"))
+    if name == "last" or not (is_url or Path(name).is_dir() or Path(name).name == name):
+        return None
+    from rerail.jobs import explain_job, find_job
+
+    if not is_url and not Path(name).is_dir():
+        if Path(name).exists():
+            return None
+        try:
+            open_run(name, home=home)
+            return None
+        except RerailError:
+            pass
+    place = find_job(name, home)
+    return explain_job(place) if place is not None else None
 
 
 def _explain_recorded(run: Run, question: Question | None) -> Diagnosis:

@@ -194,6 +194,23 @@ class StepPoint:
 
 
 @dataclass(frozen=True)
+class CollectiveCall:
+    """One of the last collectives that a process called, by its black box."""
+
+    number: int  # from 1 on, over all groups of this process
+    op: str  # all_reduce, …; gradients: those of DistributedDataParallel, within a backward call
+    group: str  # its name, "" of the default one; of the gradients the same word
+    sequence: int  # from 1 on, within its group: the same on every rank that keeps step
+    entered_t_seconds: float
+    left_t_seconds: float | None  # None: not left; the work may go on in the background
+    has_raised: bool
+    is_waited_for: bool  # right now
+    size_bytes: int
+    shape: list[int]  # the first three sides
+    place: PythonFrame | None  # in the user's own code
+
+
+@dataclass(frozen=True)
 class BlackBox:
     """`agent/*.box` of one process: what it last said of itself."""
 
@@ -231,6 +248,13 @@ class BlackBox:
     thread_count: int | None = None
     fork_parent_had_threads: bool | None = None  # True in a child forked by a threaded parent
     notes: list[str] = field(default_factory=list)  # hooks that failed, frameworks seen
+    exception_t_seconds: float | None = None
+    error_file: str | None = None  # where its standard error went, if that is a file
+    collectives: list[CollectiveCall] = field(default_factory=list)  # the last twenty
+    collective_count: int = 0
+    collective_seconds: float = 0.0  # so far, in collectives and in waiting for them
+    data_wait_seconds: float = 0.0  # so far, in waiting for the next batch
+    backward_seconds: float = 0.0  # so far; holds DistributedDataParallel's reductions
 
 
 @dataclass(frozen=True)
@@ -333,6 +357,24 @@ class Container:
     function: str | None = None
     line: int | None = None  # that makes it grow, or where the cached function begins
     owner: str | None = None  # class of an attribute
+
+
+@dataclass(frozen=True)
+class TrackedRun:
+    """A line of `agent/*.trackers`: a run in an experiment tracker that its process left behind."""
+
+    tracker: str  # mlflow, wandb, tensorboard
+    run: str  # its id there; of TensorBoard the folder of its events
+    state: str  # open, closed at exit, closed failing
+    python: str = ""  # the interpreter that it was opened from
+    cwd: str = ""
+    package: str = ""  # the folder that the tracker's package was imported from
+    uri: str | None = None  # of MLflow's store, without a login
+    experiment: str | None = None
+    file: str | None = None  # of W&B: its transaction log
+    mode: str | None = None  # of W&B: offline, online
+    project: str | None = None
+    entity: str | None = None
 
 
 @dataclass(frozen=True)

@@ -83,10 +83,18 @@ def role_in_words(role: str | None) -> str:
     return _ROLE_WORDS.get(role or "", "a child process")
 
 
+def ray_worker_in_words(name: str) -> str | None:
+    """ "Ray worker Server" of `ray::Server`, the title that Ray gives a worker; None of others."""
+    who = name.removeprefix("ray::")
+    return f"Ray worker {who}" if who != name and who not in ("", "IDLE") else None
+
+
 def process_in_words(process: ProcessRecord) -> str:
     """ "rank 1 (pid 4712, python)": who it is, as a user would point at it."""
     is_rank = process.rank is not None and process.role in ("main", "rank", "child")
     who = f"rank {process.rank}" if is_rank else role_in_words(process.role)
+    if not is_rank and (worker := ray_worker_in_words(process.name)):
+        return f"the {worker} (pid {process.pid})"
     name = f", {process.name}" if process.name else ""
     return f"{who} (pid {process.pid}{name})"
 

@@ -31,11 +31,23 @@ __attribute__((noinline)) void divide_by_zero(void) {
   one = one / zero;
 }
 
+#ifdef __aarch64__ /* where a trap of the compiler's is a breakpoint */
+__attribute__((noinline)) void illegal_instruction(void) { __asm__ volatile(".inst 0"); }
+#else
 __attribute__((noinline)) void illegal_instruction(void) { __builtin_trap(); }
+#endif
 
 __attribute__((noinline)) void abort_here(void) { abort(); }
 
-__attribute__((noinline)) void breakpoint_trap(void) { __asm__ volatile("int3"); }
+#ifdef __aarch64__
+#define BREAKPOINT "brk #0"
+#define LOSE_THE_STACK "mov x9, #256\n\tmov sp, x9\n\tmov x29, x9\n\tstr x9, [sp]"
+#else
+#define BREAKPOINT "int3"
+#define LOSE_THE_STACK "mov $0x100, %rsp\n\tmov $0x100, %rbp\n\tmovl $1, 16"
+#endif
+
+__attribute__((noinline)) void breakpoint_trap(void) { __asm__ volatile(BREAKPOINT); }
 
 /* A sandbox that answers getpriority with SIGSYS. */
 __attribute__((noinline)) void forbidden_system_call(void) {
@@ -115,7 +127,7 @@ __attribute__((noinline)) void call_nothing(void) {
 
 /* The stack pointer itself is lost: unwinding from here reads memory that is not there. */
 __attribute__((noinline)) void lose_the_stack(void) {
-  __asm__ volatile("mov $0x100, %rsp\n\tmov $0x100, %rbp\n\tmovl $1, 16");
+  __asm__ volatile(LOSE_THE_STACK);
 }
 
 static pthread_barrier_t barrier;
@@ -129,7 +141,7 @@ void many_threads_crash_at_once(int count) {
   pthread_t threads[64];
   pthread_barrier_init(&barrier, NULL, (unsigned)count);
   for (int i = 0; i < count; i++) {
-    pthread_create(&threads[i], NULL, crash_together, (void *)(long)(i % 2 ? SIGSEGV : SIGFPE));
+    pthread_create(&threads[i], NULL, crash_together, (void *)(long)(i % 2 ? SIGSEGV : SIGILL));
   }
   for (int i = 0; i < count; i++) pthread_join(threads[i], NULL);
 }

@@ -37,6 +37,19 @@ def test_other_files_are_left_alone(tmp_path: Path, name: str) -> None:
     assert "host-alloc-failed" not in [cause["id"] for cause in document["causes"]]
 
 
+def test_a_log_that_a_process_wrote_to_is_read_wherever_it_is(tmp_path: Path) -> None:
+    """A launcher gives each rank a file of its own, in a folder of its own."""
+    (tmp_path / "elsewhere").mkdir()
+    log = tmp_path / "elsewhere" / "1.txt"
+    code = "import os; os.write(2, b'what: std::bad_alloc\\n'); os.abort()"
+    (tmp_path / "job").mkdir()
+    script = f'RANK=1 WORLD_SIZE=2 "{sys.executable}" -c "{code}" 2> {log}'
+    document = explained(tmp_path / "job", script)
+    first = document["causes"][0]
+    assert first["id"] == "host-alloc-failed"
+    assert "1.txt:1" in [item["source"] for item in first["for"]]
+
+
 def test_a_log_of_an_earlier_run_and_a_link_are_not_read(tmp_path: Path) -> None:
     old = tmp_path / "old.log"
     old.write_text("std::bad_alloc\n")

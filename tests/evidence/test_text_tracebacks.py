@@ -108,3 +108,28 @@ def test_words_are_not_exceptions() -> None:
 def test_any_text_is_read(text: str) -> None:
     for one in found(text):
         assert 1 <= one.first_line <= one.last_line
+
+
+def test_the_last_words_of_native_code_count_as_an_exception() -> None:
+    for line, message in [
+        ("F0526 09:56:35.899184 22934 Mem.cpp:49] Check failed: size != 0", "Check failed: size"),
+        ("2024-01-01 10:00:00.1: F tensorflow/core/a.cc:12] Non-OK-status: x", "Non-OK-status"),
+        ("[LightGBM] [Fatal] Cannot open file", "Cannot open file"),
+        ("[07:25:16] /x/dmlc/logging.h:300: [07:25:16] b.cu:5: Check failed: y", "Check failed: y"),
+        ("  what():  parallel_for failed", "parallel_for failed"),
+        ("thread 'main' panicked at src/main.rs:4:5:", "src/main.rs"),
+        ("/usr/bin/luajit: /x/File.lua:210: write error", "write error"),
+        ("ERROR: LoadError: MethodError: no method", "no method"),
+    ]:
+        [one] = found(f"epoch 1 loss 0.3\n{line}\nAborted")
+        assert message in one.message and not one.frames, line
+    assert found("Fall 2024 results\nFinished 3 epochs\nF1 score: 0.7\ncheck failed?") == []
+
+
+def test_a_notebook_that_is_cut_still_names_the_type() -> None:
+    [one] = found(
+        "ImportError                               Traceback (most recent call last)\n"
+        "File /x/site-packages/transformers/utils.py:1603, in _Lazy._get_module(self, name)\n"
+        "   1602 try:\n-> 1603     return importlib.import_module(name)\n"
+    )
+    assert (one.type, one.is_cut, one.frames[-1][2]) == ("ImportError", True, "_Lazy._get_module")

@@ -12,7 +12,7 @@ from rerail.checkpoints import StepClock
 from rerail.diagnosis.result import Candidate
 from rerail.investigation.session.failure import Failure
 from rerail.remedies.restart.death import Death
-from rerail.remedies.restart.judgement import Attempt, why_not_anew, why_stop
+from rerail.remedies.restart.judgement import Attempt, why_leave, why_not_anew, why_stop
 
 
 def death(cause: str = "native-segfault", probability: float = 0.9, **fields: object) -> Death:
@@ -137,3 +137,14 @@ def test_the_clock_tells_how_many_steps_lay_before_a_moment() -> None:
     assert clock.step_at(500.0) == 10
     assert clock.step_at(99.0) is None
     assert StepClock().step_at(99.0) is None
+
+
+def test_a_node_that_failed_twice_by_itself_leaves_an_elastic_job() -> None:
+    first, second = attempt(1, death(counted_steps=40)), attempt(2, death(counted_steps=90))
+    assert why_leave([first], 2, 3) is None
+    assert why_leave([first, second], 2, 3) == (
+        "this node has failed 2 times by itself, and the job can go on without it (--nnodes 2:3)"
+    )
+    assert why_leave([first, second], None, 3) is None, "the others would wait for it"
+    echo = attempt(2, death("peer-died", counted_steps=90))
+    assert why_leave([first, echo], 2, 3) is None

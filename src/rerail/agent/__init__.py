@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from rerail.lazy import door
 
 if TYPE_CHECKING:
-    from rerail.agent.injection import Injection, inject, native_library
+    from rerail.agent.injection import STUB, Injection, inject, native_library
     from rerail.agent.preload import preloadable
     from rerail.agent.stub import rerail_layout
 
 __all__ = [
+    "STUB",
     "Injection",
     "inject",
     "native_library",
@@ -28,6 +29,7 @@ __getattr__ = door(
     __name__,
     {
         "Injection": "injection",
+        "STUB": "injection",
         "inject": "injection",
         "native_library": "injection",
         "preloadable": "preload",

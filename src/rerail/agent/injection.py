@@ -17,12 +17,14 @@ from rerail.platform.python_flags import needs_preload
 
 HERE = Path(__file__).resolve().parent
 STUB = HERE / "stub"
+NO_LIBRARY = "no C library: a crash leaves no stacks. Install gcc, then rerail again"
 
 
 @dataclass(frozen=True)
 class Injection:
     variables: dict[str, str]
     notes: list[str] = field(default_factory=list)
+    warning: str | None = None  # for who started the run, in one line
 
 
 def native_library() -> Path | None:
@@ -65,7 +67,7 @@ def inject(
             else:
                 variables["LD_PRELOAD"] = _in_front(name, environ.get("LD_PRELOAD"))
                 notes.append(f"the agent is preloaded: {reason or 'asked for'}")
-    return Injection(variables, notes)
+    return Injection(variables, notes, NO_LIBRARY if library is None else None)
 
 
 def _in_front(entry: str, present: str | None) -> str:

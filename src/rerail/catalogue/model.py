@@ -112,6 +112,7 @@ class Policy:
     `is_certain`: nothing of chance is in it, so the unchanged program dies of it at one place.
     `is_from_outside`: somebody ended the run, and would be annoyed to find it running again.
     `is_echo`: its message may only report that somebody else failed.
+    `waits_for_others`: it says that others were waited for, who may never have come.
     `is_refusal`: the program says itself that it does not take what it was given.
     `is_of_checkpoint`: the checkpoint is at fault, so an older one is something else to try.
     `spoils_checkpoints`: a checkpoint that was written after it began is of no use.
@@ -127,6 +128,7 @@ class Policy:
     is_certain: bool = False
     is_from_outside: bool = False
     is_echo: bool = False
+    waits_for_others: bool = False
     is_refusal: bool = False
     is_of_checkpoint: bool = False
     spoils_checkpoints: bool = False

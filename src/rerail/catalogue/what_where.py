@@ -58,8 +58,11 @@ def signs_of(
         if row["symptom"] not in symptoms or (unknown := set(named) - set(causes)):
             missing = row["symptom"] if row["symptom"] not in symptoms else ", ".join(unknown)
             raise FaultyCause(f"what_where.toml: there is no {missing}")
-        when = {"symptom": row["symptom"], "phase": list(row["while"])}
-        name = f"{row['symptom']}-while-{row['while'][0]}"
+        when: dict[str, Any] = {"symptom": row["symptom"]}
+        name = f"{row['symptom']}-anywhere"
+        if "while" in row:
+            when["phase"] = list(row["while"])
+            name = f"{row['symptom']}-while-{row['while'][0]}"
         weights = {row["is"]: float(row.get("weight", IS_WEIGHT))}
         weights.update(dict.fromkeys(row.get("is_not", []), IS_NOT_WEIGHT))
         for cause_id, weight in weights.items():

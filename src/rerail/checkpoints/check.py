@@ -35,6 +35,7 @@ from rerail.checkpoints.formats.tensors import (
 from rerail.checkpoints.formats.torch_legacy import check_pickle
 from rerail.checkpoints.formats.zip_archive import SIGNATURE as ZIP_SIGNATURE
 from rerail.checkpoints.formats.zip_archive import check_zip, check_zips
+from rerail.checkpoints.parts import METADATA, check_parts
 
 Check = Callable[[IO[bytes], int, Budget], Reading]
 
@@ -188,9 +189,10 @@ def _check_folder(path: Path, files: list[Path], budget: Budget) -> Reading:
         if file.name.endswith(_INDEX_SUFFIX) and size <= _LARGEST_INDEX_BYTES:
             _check_shards(file)
     is_distributed = any(file.suffix == _DISTRIBUTED_SUFFIX for file in files)
-    if is_distributed and not (path / ".metadata").is_file():
-        raise Torn(".metadata is missing: the save did not come to its end")
-    return Reading("folder of files", unchecked, foreign)
+    if is_distributed and not any(file.name == METADATA for file in files):
+        raise Torn(f"{METADATA} is missing: the save did not come to its end")
+    unlooked = check_parts(path, files, budget)
+    return Reading("folder of files", unchecked or unlooked, foreign)
 
 
 def _check_shards(index: Path) -> None:

@@ -11,13 +11,16 @@ import os
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from statistics import median
 
 from rerail.checkpoints.check import UNKNOWN, Soundness, check_checkpoint
+from rerail.checkpoints.parts import ranks_in
 
 # A file of unknown format this much smaller than its siblings was cut off while it was written.
 _SMALL_SHARE = 0.5
+_MOST_NAMES = 100_000
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,27 @@ def _check(path: Path, others: Collection[Path], cwd: Path) -> Soundness:
         if found.size_bytes < _SMALL_SHARE * usual:
             why = f"it has {found.size_bytes} bytes where the others have about {usual:.0f}"
             return replace(found, problem=why)
+    if found.is_sound and (cwd / path).is_dir():
+        return replace(found, problem=_lacks_ranks(path, others, cwd))
     return found
+
+
+def _lacks_ranks(path: Path, others: Collection[Path], cwd: Path) -> str | None:
+    """Whether the one before it has parts of more ranks: the last ones did not come to write.
+
+    A job that goes on with fewer ranks loses its first checkpoint by this, and no other.
+    """
+    paths = list(others)
+    before = next((o for o in paths[paths.index(path) + 1 :] if (cwd / o).is_dir()), None)
+    if before is None or before.parent != path.parent:
+        return None
+    own, usual = (ranks_in(_names_in(cwd / each)) for each in (path, before))
+    return f"it has parts of {own} ranks, and {before} of {usual}" if 0 < own < usual else None
+
+
+def _names_in(folder: Path) -> list[Path]:
+    found = (each.relative_to(folder) for each in folder.rglob("*") if each.is_file())
+    return list(islice(found, _MOST_NAMES))
 
 
 def _modified_ns(path: Path) -> int:

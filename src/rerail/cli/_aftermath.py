@@ -7,6 +7,7 @@ work. Promises: nothing raises, and each part has a bound in time; how rerail en
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -17,7 +18,9 @@ from rerail.recorder import Recording
 from rerail.store import RunFolder, Store
 
 if TYPE_CHECKING:
+    from rerail.jobs import Sharing
     from rerail.notify import Notifier
+    from rerail.trackers import Closing
 
 SUMMARY_SECONDS = 5.0
 
@@ -63,6 +66,18 @@ def _write_metrics(recording: Recording, path: Path) -> list[str]:
     return [] if is_written else [f"the metrics could not be written to {path}"]
 
 
+def close_in_trackers(recording: Recording, store: Store, *, wanted: bool) -> Closing | None:
+    """Begin to; `Closing.notices` waits for it."""
+    if not wanted or not recording.deserves_explanation or not is_readable(recording):
+        return None
+    try:
+        from rerail.trackers import close_tracked_runs
+
+        return close_tracked_runs(recording.folder, store.home, os.environ)
+    except Exception:
+        return None
+
+
 def notify(
     notifier: Notifier | None, recording: Recording, store: Store, remark: str = ""
 ) -> list[str]:
@@ -80,6 +95,19 @@ def notify(
         )
     except Exception as error:
         return [f"nobody was notified ({_in_short(error)})"]
+
+
+def finish_sharing(sharing: Sharing | None, recording: Recording, *, is_quiet: bool) -> list[str]:
+    """Let the others have the end of this run; where to ask about all of them."""
+    if sharing is None:
+        return []
+    try:
+        said = sharing.finish()
+        if recording.deserves_explanation:
+            said.append(f"all nodes together: rerail explain {shlex.quote(sharing.shown)}")
+    except Exception as error:
+        said = [f"the job may lack this run ({_in_short(error)})"]
+    return [] if is_quiet else said
 
 
 def _in_short(error: BaseException) -> str:

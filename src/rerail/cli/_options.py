@@ -93,6 +93,37 @@ def notify_options(function: F) -> F:
     return receivers(events(with_notifier))  # type: ignore[return-value]
 
 
+def job_options(function: F) -> F:
+    """--job, --job-dir and --nnodes, given to the command as `job`: what `sharing_of` takes."""
+
+    @functools.wraps(function)
+    def with_job(
+        *args: Any, job_id: str | None, job_dir: str | None, nnodes: int | None, **options: Any
+    ) -> Any:
+        return function(*args, job=(job_id, job_dir, nnodes), **options)
+
+    which = click.option(
+        "--job",
+        "job_id",
+        metavar="ID|auto",
+        help="This run is one node of a job: the same ID on each, or auto for Slurm, torchrun,"
+        " Kubernetes [default: RERAIL_JOB].",
+    )
+    where = click.option(
+        "--job-dir",
+        metavar="DIR|URL",
+        help="Where the nodes show each other their records"
+        " [default: RERAIL_JOB_DIR, else jobs in --home].",
+    )
+    count = click.option(
+        "--nnodes",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="How many nodes it has [default: from the scheduler or CMD].",
+    )
+    return which(where(count(with_job)))  # type: ignore[return-value]
+
+
 def _notifier(typed: tuple[str, ...], events: str | None, *, is_quiet: bool) -> Notifier | None:
     if not typed and not events and not os.environ.get("RERAIL_NOTIFY"):
         return None

@@ -5,6 +5,7 @@ Ends with 0 when no cause was found, 1 when one was, 2 when something could not 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from rerail.diagnosis import ChatServer
 
 UNREADABLE = 2
+MANY_LOGS = 2000  # of a folder: a look at them takes seconds
 
 
 @click.command(
@@ -32,13 +34,14 @@ Examples:
   rerail explain last                     the newest recorded run
   rerail explain slurm-*.out              ranks or nodes of one job
   rerail explain logs/                    the logs in a folder
+  rerail explain /shared/jobs/4711        all nodes of a job
   rerail explain train.log.gz logs.tar.xz notebook.ipynb
   kubectl logs pod | rerail explain -
   rerail explain train.log --why-not host-oom
   rerail explain train.log --ask http://localhost:11434""",
 )
 @click.argument(
-    "what", nargs=-1, metavar="[RUN | FILE...]", shell_complete=completes("run_or_file")
+    "what", nargs=-1, metavar="[RUN | JOB | FILE...]", shell_complete=completes("run_or_file")
 )
 @click.option("--each", is_flag=True, help="Explain every file by itself, not as ranks of one job.")
 @click.option(
@@ -145,10 +148,20 @@ def _each(
 
 
 def _diagnosis(what: tuple[str, ...], home: Path | None, server: ChatServer | None) -> Diagnosis:
+    _say_that_it_takes_long(what)
     diagnosis = api.explain(sys.stdin.buffer if what == ("-",) else what, home=home, ask=server)
     if diagnosis.skipped:
         click.echo(f"rerail: {_passed_over(diagnosis.skipped)}", err=True)
     return diagnosis
+
+
+def _say_that_it_takes_long(what: tuple[str, ...]) -> None:
+    """To a person who waits for the logs of a large job."""
+    if not sys.stderr.isatty():
+        return
+    count = sum(len(files) for name in what if name != "-" for _, _, files in os.walk(name))
+    if count >= MANY_LOGS:
+        click.echo(f"rerail: looking at {count:,} logs …", err=True)
 
 
 def _passed_over(skipped: Sequence[tuple[str, str]]) -> str:
@@ -189,6 +202,10 @@ def _show(diagnosis: Diagnosis, document: dict[str, Any], why_not: str | None) -
             click.echo(terminal.second_opinion(diagnosis.second_opinion.to_json()))
         return
     terminal.show(document, sys.stdout)
+    if document.get("job"):
+        from rerail.jobs import node_table
+
+        click.echo(node_table(document["job"]))
 
 
 def _headline_if_stopped(diagnosis: Diagnosis, home: Path | None) -> str | None:

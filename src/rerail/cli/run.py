@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from rerail import bare
-from rerail.cli._aftermath import notify, write_elsewhere
+from rerail.cli._aftermath import close_in_trackers, finish_sharing, notify, write_elsewhere
 from rerail.cli._options import (
     completes,
     home_option,
+    job_options,
     json_option,
     notify_options,
     say_notices,
@@ -34,6 +35,7 @@ from rerail.recorder import CommandNotStarted, Recording, RunOptions, record
 from rerail.store import Store
 
 if TYPE_CHECKING:
+    from rerail.jobs import Sharing
     from rerail.notify import Notifier
     from rerail.remedies import Story
 
@@ -66,6 +68,7 @@ FINISH_LINE_SECONDS = 2.0
     help="What to do where a gate is not met: say so, or stop as Ctrl-C would [default: warn].",
 )
 @notify_options
+@job_options
 @click.option(
     "--metrics-file",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -75,6 +78,12 @@ FINISH_LINE_SECONDS = 2.0
 @click.option("--label", "--name", "label", metavar="TEXT", help="A name to find this run by.")
 @click.option("--quiet", "-q", "is_quiet", is_flag=True, help="Nothing from rerail itself.")
 @click.option("--no-explain", is_flag=True, help="Record, but do not say why it died.")
+@click.option(
+    "--no-trackers",
+    is_flag=True,
+    envvar="RERAIL_NO_TRACKERS",
+    help="Leave runs in MLflow, W&B and TensorBoard as they are [default: RERAIL_NO_TRACKERS].",
+)
 @click.option("--no-agent", is_flag=True, help="Put nothing into the command's processes.")
 @click.option(
     "--no-census",
@@ -137,6 +146,7 @@ def command(
     label: str | None,
     is_quiet: bool,
     no_explain: bool,
+    no_trackers: bool,
     no_agent: bool,
     no_census: bool,
     preload: bool | None,
@@ -149,6 +159,7 @@ def command(
     as_json: bool,
     command: tuple[str, ...],
     notifier: Notifier | None,
+    job: tuple[str | None, str | None, int | None],
 ) -> None:
     """Run CMD under the flight recorder.
 
@@ -183,6 +194,7 @@ def command(
         )
     if folder_to is not None:
         os.set_inheritable(folder_to, False)  # ours, not the command's
+    sharing = _sharing(job, command, home)
     standard_output = bare.set_standard_output_aside() if as_json else None
     options = RunOptions(
         stall_seconds=stall_seconds,
@@ -197,6 +209,7 @@ def command(
         owns_process=True,
         notifier=notifier,
         metrics_file=metrics_file.absolute() if metrics_file is not None else None,
+        sharing=sharing,
     )
     sys.stdout.flush()
     try:
@@ -211,12 +224,19 @@ def command(
                 frozenset(allowed),
                 5.0 if backoff_seconds is None else backoff_seconds,
             )
-            reporter = _Reporter(store, options, explains=not no_explain, notifier=notifier)
+            reporter = _Reporter(
+                store,
+                options,
+                explains=not no_explain,
+                tells_trackers=not no_trackers,
+                notifier=notifier,
+            )
             story = run_with_restarts(command, store, options, going_on, reporter)
             remark = f"not started again: {story.ended_because}" if story.ended_because else ""
             reporter.notify(remark)
             if standard_output is not None:
                 _write_story(story, store, standard_output)
+            say_notices(finish_sharing(sharing, story.recording, is_quiet=is_quiet))
             end_as(story.recording.exit_code, story.recording.signal_number)
         recording = record(command, store, options)
     except CommandNotStarted as error:
@@ -226,12 +246,28 @@ def command(
         with suppress(OSError):  # who asked for it is gone
             os.write(folder_to, os.fsencode(recording.folder))
     _tell(recording, store, is_quiet=is_quiet, explains=not no_explain, json_to=standard_output)
+    closing = close_in_trackers(recording, store, wanted=not no_trackers)
     notices = [
         *write_elsewhere(recording, options.metrics_file, explains=not no_explain),
         *notify(notifier, recording, store),
+        *(closing.notices() if closing is not None else []),
     ]
     say_notices([] if is_quiet else notices)
+    say_notices(finish_sharing(sharing, recording, is_quiet=is_quiet))
     end_as(recording.exit_code, recording.signal_number)
+
+
+def _sharing(
+    job: tuple[str | None, str | None, int | None], command: tuple[str, ...], home: Path | None
+) -> Sharing | None:
+    """Only if a job was named: nothing is shown to anybody otherwise."""
+    if job == (None, None, None) and not os.environ.get("RERAIL_JOB"):
+        return None
+    from rerail.jobs import sharing_of
+    from rerail.store import find_home
+
+    job_id, place, nnodes = job
+    return sharing_of(job_id, place, os.environ, command, find_home(home), nnodes=nnodes)
 
 
 def _tell(
@@ -300,9 +336,16 @@ class _Reporter:
     """Tells how each attempt ended, and why, and what comes next."""
 
     def __init__(
-        self, store: Store, options: RunOptions, *, explains: bool, notifier: Notifier | None
+        self,
+        store: Store,
+        options: RunOptions,
+        *,
+        explains: bool,
+        tells_trackers: bool,
+        notifier: Notifier | None,
     ) -> None:
         self._store = store
+        self._tells_trackers = tells_trackers
         self._notifier = notifier
         self._metrics_file = options.metrics_file
         self._ended: Recording | None = None
@@ -330,7 +373,9 @@ class _Reporter:
         _tell(
             recording, self._store, is_quiet=self._is_quiet, explains=self._explains, json_to=None
         )
+        closing = close_in_trackers(recording, self._store, wanted=self._tells_trackers)
         notices = write_elsewhere(recording, self._metrics_file, explains=self._explains)
+        notices += closing.notices() if closing is not None else []
         say_notices([] if self._is_quiet else notices)
 
 

@@ -16,6 +16,7 @@ import click
 from rerail import api
 from rerail.cli._options import completes, home_option, json_option
 from rerail.cli._printing import console, print_json, print_json_line
+from rerail.errors import UsageError
 from rerail.store import RunFolder
 
 if TYPE_CHECKING:
@@ -28,15 +29,18 @@ LINE_SECONDS = 5.0  # between lines where there is no screen
 @click.command(name="show", epilog="Example: rerail show last --follow")
 @click.argument("run", default="last", shell_complete=completes("run"))
 @click.option("--follow", "-f", is_flag=True, help="Go on showing it until it ends.")
+@click.option("--rank", type=int, metavar="R", help="One rank: its end, collectives, output.")
 @home_option
 @json_option
-def command(run: str, follow: bool, home: Path | None, as_json: bool) -> None:
+def command(run: str, follow: bool, rank: int | None, home: Path | None, as_json: bool) -> None:
     """Show one run, live or over: an id, the beginning of one, a folder, or `last`.
 
     With --follow --json one document is printed per line, the last one when the run has ended.
     """
     folder = RunFolder(api.open_run(run, home=home).folder)
-    if as_json:
+    if rank is not None:
+        _print_rank(folder, rank, as_json)
+    elif as_json:
         _print_json(folder, follow)
     elif follow and sys.stdout.isatty():
         _follow_on_screen(folder)
@@ -61,6 +65,25 @@ def _print_once(folder: RunFolder) -> None:
     height = screen.height - 1 if screen.is_terminal else 24
     screen.print(render(_view(Follower(folder)), screen.width, max(16, height)))
     _print_stacks(folder)
+
+
+def _print_rank(folder: RunFolder, rank: int, as_json: bool) -> None:
+    from rerail.evidence import read_material
+    from rerail.report import rank_page
+
+    run = read_material(folder)
+    story = rank_page.story_of(run, rank)
+    if story is None:
+        known = ", ".join(str(each) for each in rank_page.ranks_on_record(run)) or "none"
+        raise UsageError(
+            f"the record has no rank {rank}", f"Ranks on record: {known}. See `rerail show`."
+        )
+    if as_json:
+        print_json(rank_page.rank_document(story, folder.output()))
+        return
+    screen = console()
+    for line in rank_page.rank_lines(story, folder.output()):
+        screen.print(line, markup=False, no_wrap=True, overflow="ellipsis", crop=True)
 
 
 def _print_stacks(folder: RunFolder) -> None:

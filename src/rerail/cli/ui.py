@@ -41,6 +41,7 @@ def command(port: int | None, host: str, opens: bool, home: Path | None, as_json
     masked as in `rerail report`; commands, paths, environments and output are not.
     """
     from rerail.errors import UsageError
+    from rerail.platform.low_priority import make_room_for_others
 
     try:
         from rerail.ui import UiSettings, serve
@@ -56,6 +57,7 @@ def command(port: int | None, host: str, opens: bool, home: Path | None, as_json
             import webbrowser
 
             webbrowser.open(address)
+        make_room_for_others()  # after the browser, which would inherit it
 
     store = store_to_read(home)
     wanted = DEFAULT_PORT if port is None else port

@@ -39,6 +39,8 @@ def command(names: tuple[str, ...], home: Path | None) -> int:
             "Without it, `rerail show last --follow` shows one run.",
         )
     folders = [RunFolder(api.open_run(name, home=home).folder) for name in names]
+    from rerail.platform.low_priority import make_room_for_others
     from rerail.watch import run_app
 
+    make_room_for_others()
     return run_app(folders, home)

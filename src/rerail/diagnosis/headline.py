@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 LIKELY = 0.5
 # What can be said without knowing the cause, the most telling first.
-_OBSERVED = ("{hang}", "{crash}", "{exception}{at}", "{ending}{at}")
+_OBSERVED = ("{rank_story}", "{hang}", "{crash}", "{exception}{at}", "{ending}{at}")
 
 
 def headline(diagnosis: Diagnosis) -> str:

@@ -63,6 +63,7 @@ class Diagnosis:
     run: str | None = None  # the id of the recorded run; None for logs
     headline_on_record: str = ""  # as it was said then, of a diagnosis that was read back
     second_opinion: SecondOpinion | None = None  # of a model, only if one was asked
+    job: dict[str, Any] | None = None  # the nodes of a job, where several machines were read
 
     @property
     def headline(self) -> str:
@@ -113,6 +114,8 @@ class Diagnosis:
             document["run"] = self.run
         if self.second_opinion is not None:
             document["second_opinion"] = self.second_opinion.to_json()
+        if self.job is not None:
+            document["job"] = self.job
         return document
 
     def __str__(self) -> str:

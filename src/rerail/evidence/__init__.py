@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from rerail.evidence.run.material import RecordedRun, read_material
     from rerail.evidence.run.memory import limit_uses, memory_at_peak
     from rerail.evidence.run.private_texts import learn_records
+    from rerail.evidence.run.rank_stories import RankStory, rank_stories
+    from rerail.evidence.run.ranks import read_failed_first
     from rerail.evidence.run.stalls import read_stalls, telling_stall
     from rerail.evidence.run.trend import trend_of
     from rerail.evidence.run.where import process_name
@@ -30,6 +32,7 @@ __all__ = [
     "Line",
     "Listener",
     "Log",
+    "RankStory",
     "RecordedRun",
     "TextEvidence",
     "collect_logs",
@@ -47,7 +50,9 @@ __all__ = [
     "no_such_file",
     "observe_text",
     "process_name",
+    "rank_stories",
     "read_crashes",
+    "read_failed_first",
     "read_material",
     "read_stalls",
     "telling_stall",
@@ -63,6 +68,7 @@ __getattr__ = door(
         "Line": "text.lines",
         "Listener": "text.logs",
         "Log": "text.inputs",
+        "RankStory": "run.rank_stories",
         "RecordedRun": "run.material",
         "TextEvidence": "text.observing",
         "collect_logs": "text.logs",
@@ -80,7 +86,9 @@ __getattr__ = door(
         "no_such_file": "text.typed_names",
         "observe_text": "text.logs",
         "process_name": "run.where",
+        "rank_stories": "run.rank_stories",
         "read_crashes": "run.crashes",
+        "read_failed_first": "run.ranks",
         "read_material": "run.material",
         "read_stalls": "run.stalls",
         "telling_stall": "run.stalls",

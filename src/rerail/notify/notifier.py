@@ -7,13 +7,10 @@ PATIENCE_SECONDS at most; addresses go to the sender through a pipe, where nobod
 
 from __future__ import annotations
 
-import json
 import os
 import platform
-import select
 import shlex
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,11 +18,8 @@ from typing import Any
 from rerail.errors import UsageError
 from rerail.notify.message import EVENTS, can_be_typed
 from rerail.notify.receivers import VARIABLE, Receiver, read_receivers, why_unusable
-from rerail.platform.own_process import own_process
+from rerail.platform.own_process import answers_of, patience_seconds, start_own_process
 
-PATIENCE_SECONDS = 3.0
-# All other processes of a container are killed with its first one, so that one waits longer.
-PATIENCE_OF_THE_FIRST_SECONDS = 15.0
 MOST_STALLS = 3
 _MOST_TEXT = 4000
 
@@ -147,9 +141,7 @@ class Notifier:
         sender = self._start(asked, listens=True)
         if sender is None:
             return ["the notification could not be sent: no process could be started for it"]
-        is_first = os.getpid() == 1
-        patience = PATIENCE_OF_THE_FIRST_SECONDS if is_first else PATIENCE_SECONDS
-        answers = _listen(sender, patience)
+        answers = answers_of(sender, patience_seconds())
         said = [
             f"{each['to']} was not notified: {each['why']}" for each in answers if "why" in each
         ]
@@ -169,44 +161,10 @@ class Notifier:
         asked["receivers"] = [receiver.text for receiver in self._receivers]
         asked["host"] = platform.node() or "an unnamed host"
         environ = {name: value for name, value in os.environ.items() if name != VARIABLE}
-        try:
-            sender = subprocess.Popen(
-                own_process("rerail.notify.sender"),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE if listens else subprocess.DEVNULL,
-                stderr=None if os.environ.get("RERAIL_DEBUG") == "1" else subprocess.DEVNULL,
-                env=environ,
-                start_new_session=True,  # what ends the run's group or session leaves it alone
-            )
-            assert sender.stdin is not None
-            sender.stdin.write(json.dumps(asked).encode())  # less than a pipe holds: no waiting
-            sender.stdin.close()
-        except (OSError, subprocess.SubprocessError):
-            return None
-        self._senders.append(sender)
+        sender = start_own_process("rerail.notify.sender", asked, environ, listens=listens)
+        if sender is not None:
+            self._senders.append(sender)
         return sender
-
-
-def _listen(sender: subprocess.Popen[bytes], seconds: float) -> list[dict[str, Any]]:
-    """What it has to say of each receiver, until it is done or our patience is."""
-    assert sender.stdout is not None
-    descriptor, said = sender.stdout.fileno(), b""
-    until = time.monotonic() + seconds
-    poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
-    while (left := until - time.monotonic()) > 0:
-        if not poll.poll(left * 1000):
-            break
-        data = os.read(descriptor, 1 << 16)
-        if not data:
-            with_status = max(0.1, until - time.monotonic())
-            try:
-                sender.wait(min(1.0, with_status))
-            except subprocess.TimeoutExpired:
-                pass
-            break
-        said += data
-    return [json.loads(line) for line in said.splitlines(keepends=True) if line.endswith(b"\n")]
 
 
 def notifier_of(

@@ -8,10 +8,7 @@ hold up another; all is over after MOST_SECONDS; what goes wrong is written down
 
 from __future__ import annotations
 
-import json
 import os
-import signal
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +19,7 @@ from rerail.notify.delivery import SECONDS, deliver
 from rerail.notify.message import Message
 from rerail.notify.receivers import Receiver, read_receivers, why_unusable
 from rerail.platform.forked_task import ForkedTask
+from rerail.platform.own_process import settle_in, tell_whoever_waits
 from rerail.store import add_event
 
 MOST_SECONDS = 40  # to read and explain a run that nobody has explained, and to send it
@@ -31,8 +29,7 @@ _POLL_SECONDS = 0.01
 
 
 def main() -> int:
-    _settle_in()
-    asked: dict[str, Any] = json.loads(sys.stdin.buffer.read())
+    asked = settle_in(MOST_SECONDS)
     receivers = read_receivers(asked["receivers"], {})
     try:
         secrets = [secret for receiver in receivers for secret in receiver.secrets]
@@ -44,15 +41,6 @@ def main() -> int:
         return 1
     _send_to_all(asked, receivers, message)
     return 0
-
-
-def _settle_in() -> None:
-    """Whoever started us may be the recorder or its guardian, who block or ignore signals."""
-    for number in signal.valid_signals() - {signal.SIGPIPE}:
-        with suppress(OSError, ValueError):  # KILL and STOP
-            signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    signal.alarm(MOST_SECONDS)
 
 
 def _send_to_all(asked: dict[str, Any], receivers: list[Receiver], message: Message) -> None:
@@ -128,5 +116,4 @@ def _conclude(
         about["text"] = message.text
     for folder in asked["keep_in"]:
         add_event(Path(folder), "notified", about)
-    with suppress(OSError):  # nobody waits any more
-        os.write(1, json.dumps(outcome).encode() + b"\n")
+    tell_whoever_waits(outcome)

@@ -12,6 +12,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+from rerail.platform.bare_platform import is_bare
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
@@ -27,7 +29,7 @@ def _library() -> ctypes.CDLL:
 
 def become_subreaper() -> bool:
     """From now on orphans among the descendants become children of this process."""
-    if sys.platform != "linux":
+    if is_bare():
         return False
     return bool(_library().prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
 
@@ -50,7 +52,7 @@ def set_process_name(name: str) -> None:
 
 
 def has_tee() -> bool:
-    return sys.platform == "linux" and hasattr(_library(), "tee")
+    return not is_bare() and hasattr(_library(), "tee")
 
 
 def tee(source: int, target: int, most_bytes: int) -> int:
@@ -69,7 +71,7 @@ def tee(source: int, target: int, most_bytes: int) -> int:
 
 def open_signalfd(signals: Iterable[int]) -> int | None:
     """A non-blocking descriptor from which these (blocked) signals are read, or None."""
-    if sys.platform != "linux":
+    if is_bare():
         return None
     mask = bytearray(_SIGSET_BYTES)
     for number in signals:

@@ -1,13 +1,23 @@
-"""How a further process of rerail's own is started, whoever the caller is and wherever it stands.
+"""Further processes of rerail's own: how one is started, asked, waited for, and how it begins.
 
-In: the name of a module with a `main`. Out: the words of a command that runs it with this
-interpreter. Promises: no module of the user's working folder is taken for one of ours.
+In: the name of a module with a `main`, and what it is asked, as JSON on its standard input. Out:
+lines of JSON on its standard output, for as long as somebody waits. Promises: no module of the
+user's working folder is taken for one of ours; nothing here raises for a process that fails.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import select
+import signal
+import subprocess
 import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import rerail
 
@@ -21,7 +31,78 @@ from {module} import main
 sys.exit(main())
 """
 
+PATIENCE_SECONDS = 3.0
+# All other processes of a container are killed with its first one, so that one waits longer.
+PATIENCE_OF_THE_FIRST_SECONDS = 15.0
+
 
 def own_process(module: str) -> list[str]:
     folder = str(Path(rerail.__file__).parent.parent)
     return [sys.executable, "-c", _START.format(folder=folder, module=module)]
+
+
+def start_own_process(
+    module: str, asked: dict[str, Any], environ: Mapping[str, str], *, listens: bool
+) -> subprocess.Popen[bytes] | None:
+    """It outlives us if need be. None: no process could be started."""
+    try:
+        process = subprocess.Popen(
+            own_process(module),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE if listens else subprocess.DEVNULL,
+            stderr=None if os.environ.get("RERAIL_DEBUG") == "1" else subprocess.DEVNULL,
+            env=dict(environ),
+            start_new_session=True,  # what ends the run's group or session leaves it alone
+        )
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(asked).encode())  # less than a pipe holds: no waiting
+        process.stdin.close()
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return process
+
+
+def patience_seconds() -> float:
+    """How long the exit status of a run may wait for a process that does something about it."""
+    return PATIENCE_OF_THE_FIRST_SECONDS if os.getpid() == 1 else PATIENCE_SECONDS
+
+
+def answers_of(process: subprocess.Popen[bytes], seconds: float) -> list[dict[str, Any]]:
+    """What it has to say, line by line, until it is done or our patience is."""
+    assert process.stdout is not None
+    descriptor, said = process.stdout.fileno(), b""
+    until = time.monotonic() + seconds
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    while (left := until - time.monotonic()) > 0:
+        if not poll.poll(left * 1000):
+            break
+        data = os.read(descriptor, 1 << 16)
+        if not data:
+            with_status = max(0.1, until - time.monotonic())
+            try:
+                process.wait(min(1.0, with_status))
+            except subprocess.TimeoutExpired:
+                pass
+            break
+        said += data
+    return [json.loads(line) for line in said.splitlines(keepends=True) if line.endswith(b"\n")]
+
+
+def settle_in(most_seconds: int) -> dict[str, Any]:
+    """At the beginning of such a process: what it is asked. It ends after `most_seconds`.
+
+    Whoever started us may be the recorder or its guardian, who block or ignore signals.
+    """
+    for number in signal.valid_signals() - {signal.SIGPIPE}:
+        with suppress(OSError, ValueError):  # KILL and STOP
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    signal.alarm(most_seconds)
+    asked: dict[str, Any] = json.loads(sys.stdin.buffer.read())
+    return asked
+
+
+def tell_whoever_waits(answer: dict[str, Any]) -> None:
+    with suppress(OSError):  # nobody waits any more
+        os.write(1, json.dumps(answer).encode() + b"\n")

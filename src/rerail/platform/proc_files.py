@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 
+from rerail.platform.bare_platform import is_bare
 from rerail.platform.procfs import TICKS_PER_SECOND, StatFields, parse_stat
 
 LONGEST_COMMAND = 64 * 1024
@@ -30,6 +31,8 @@ def read_machine(name: str) -> bytes | None:
 
 
 def _read(path: str, most_bytes: int) -> bytes | None:
+    if is_bare():
+        return None
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

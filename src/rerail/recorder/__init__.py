@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rerail.recorder.metrics_file import Metrics, limits_of, write_metrics
     from rerail.recorder.run.gates import parse_gate
     from rerail.recorder.run.launch import CommandNotStarted, find_program
-    from rerail.recorder.run.record import record
+    from rerail.recorder.run.record import record, record_living
     from rerail.recorder.run.recording import Recording, RunOptions
     from rerail.recorder.stalls.judgement import FIRST_PHASE_SECONDS
     from rerail.recorder.stalls.now import look_now
@@ -39,6 +39,7 @@ __all__ = [
     "parse_gate",
     "record",
     "record_apart",
+    "record_living",
     "surroundings",
     "who_is_who",
     "write_metrics",
@@ -62,6 +63,7 @@ __getattr__ = door(
         "parse_gate": "run.gates",
         "record": "run.record",
         "record_apart": "apart",
+        "record_living": "run.record",
         "surroundings": "surroundings",
         "who_is_who": "stalls.places",
         "write_metrics": "metrics_file",

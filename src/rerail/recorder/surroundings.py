@@ -19,6 +19,7 @@ from typing import Any
 
 from rerail.platform import interpreter as interpreters
 from rerail.platform import packages
+from rerail.platform.bare_platform import is_bare
 from rerail.platform.cgroup import GroupsOfTree
 from rerail.privacy import Masker
 
@@ -263,7 +264,7 @@ def describe_limits() -> dict[str, Any]:
 
 def describe_cgroups() -> dict[str, Any] | None:
     """The groups that the command starts in, with their limits, innermost first."""
-    if sys.platform != "linux":
+    if is_bare():
         return None
     groups = GroupsOfTree()
     try:

@@ -122,7 +122,8 @@ def _style() -> str:
 @functools.lru_cache(maxsize=1)
 def _script() -> str:
     licence = asset("LICENSE.uPlot").strip()
-    return f"/*\nuPlot\n{licence}\n*/\n{asset('uPlot.iife.min.js')}\n{asset('report.js')}"
+    scripts = [asset(name) for name in ("uPlot.iife.min.js", "drawing.js", "report.js")]
+    return "\n".join([f"/*\nuPlot\n{licence}\n*/", *scripts])
 
 
 def _policy(style: str, script: str) -> str:

@@ -11,6 +11,7 @@ import contextlib
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,13 @@ from rerail.errors import RerailError, UsageError
 from rerail.scheduling.local import PATIENCE_SECONDS, find_labelled
 from rerail.scheduling.ray_recording import Known, Recording, node_cores
 from rerail.scheduling.task import NotEnoughMemory, Task
-from rerail.store import layout
+from rerail.store import add_event, layout
 from rerail.wording import bytes_in_words
 
 INSTALL = "pip install 'rerail[ray]'"
 _MEMORY_MARGIN = 1.1  # what the next run may take beyond the first
 _ASK_SECONDS = 30.0
+_LOST_SECONDS = 60.0  # an actor that cannot be reached for so long is taken for lost
 
 
 class RayUnavailable(RerailError):
@@ -49,6 +51,8 @@ class RayTask:
         self._folder: Path | None = None
         self._known: Known = {}
         self._problem: str | None = None
+        self._is_lost = False
+        self._silent_since: float | None = None
 
     def is_over(self) -> bool:
         if not self._is_over:
@@ -85,10 +89,12 @@ class RayTask:
             ready, _ = self._ray.wait([self._asked], timeout=0)
             if ready:
                 answer, self._asked = self._ray.get(self._asked), None
+                self._silent_since = None
                 self._note(answer)
         except Exception as error:
-            self._problem = f"its node was lost: {_sentence(error)}"
-            self._end()
+            self._asked = None
+            if not self._may_come_back(error):
+                self._lose(f"its node was lost: {_sentence(error)}")
 
     def _note(self, answer: tuple[bool, str | None, bool]) -> None:
         is_over, self._remote, self._is_here = answer
@@ -112,9 +118,30 @@ class RayTask:
             self._known[name] = stamp
         self._folder = folder if folder.is_dir() else None
 
+    def _may_come_back(self, error: Exception) -> bool:
+        """Ray says so of an actor that it cannot reach, before it knows that the node is dead."""
+        if type(error).__name__ != "ActorUnavailableError":
+            return False
+        self._silent_since = self._silent_since or time.monotonic()
+        return time.monotonic() - self._silent_since < _LOST_SECONDS
+
+    def _lose(self, why: str) -> None:
+        """What the record shows is the node's end and not the command's: it is nobody's answer.
+
+        The record stays in the store and says so; whoever asked has the task run once more.
+        """
+        found = self._folder or find_labelled(Path(self.task.home), self.task.label)
+        if found is not None:
+            add_event(found, "note", {"text": f"{why}; it is run again elsewhere"})
+        self._problem = why
+        self._is_lost = True
+        self._end()
+
     def _end(self) -> None:
         self._is_over = True
         self._folder = self._folder or find_labelled(Path(self.task.home), self.task.label)
+        if self._is_lost:
+            self._folder = None
         if self._token is not None:
             self._token.unlink(missing_ok=True)
         self._ray.kill(self._actor)

@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from rerail.agent import rerail_layout as layout
-from rerail.records import BlackBox, LoadedFile, LoaderSettings, PythonFrame, StepPoint
+from rerail.records import (
+    BlackBox,
+    CollectiveCall,
+    LoadedFile,
+    LoaderSettings,
+    PythonFrame,
+    StepPoint,
+)
 from rerail.store.regular_files import open_regular, read_regular
 
 
@@ -59,6 +66,9 @@ class _Box:
 
     def seconds(self, ns: int) -> float:
         return round((ns - self.t0_ns) / 1e9, 3)
+
+    def fine_seconds(self, ns: int) -> float:
+        return round((ns - self.t0_ns) / 1e9, 6)
 
 
 def read_box(path: Path, t0_ns: int) -> BlackBox | None:
@@ -158,6 +168,8 @@ def _parse(octets: bytes, t0_ns: int) -> BlackBox | None:
     steps, backward = max(box.number("optimizer_steps"), 0), max(box.number("backward_calls"), 0)
     forked = box.head("fork_parent_had_threads")
     progress_ns = box.number("last_progress_ns")
+    raised_ns = box.number("exception_ns")
+    collectives = _collectives(box)
     return BlackBox(
         pid=box.head("pid"),
         start_ticks=box.head("start_ticks"),
@@ -182,7 +194,7 @@ def _parse(octets: bytes, t0_ns: int) -> BlackBox | None:
         progress_text=_progress_text(box),
         progress_total=box.number_or_none("progress_total"),
         batch_shapes=box.text("batch_shapes"),
-        collective=box.text("collective"),
+        collective=box.text("collective") or _waited_for(collectives),
         loaders=_loaders(box),
         files=_files(box),
         history=_history(box),
@@ -193,6 +205,13 @@ def _parse(octets: bytes, t0_ns: int) -> BlackBox | None:
         thread_count=box.head("thread_count") or None,
         fork_parent_had_threads=None if forked < 0 else forked == 1,
         notes=_notes(box),
+        collectives=collectives,
+        error_file=box.text("error_file"),
+        exception_t_seconds=box.fine_seconds(raised_ns) if raised_ns > 0 else None,
+        collective_count=max(box.number("collective_count"), 0),
+        collective_seconds=max(box.number("collective_ns"), 0) / 1e9,
+        data_wait_seconds=max(box.number("data_wait_ns"), 0) / 1e9,
+        backward_seconds=max(box.number("backward_ns"), 0) / 1e9,
     )
 
 
@@ -205,10 +224,8 @@ def _exception_text(box: _Box) -> str | None:
 def _exception_frames(box: _Box) -> list[PythonFrame]:
     found = []
     for row in (box.text("exception_frames") or "").split("\n"):
-        file, _, rest = row.partition("\0")
-        line, _, function = rest.partition("\0")
-        if function and line.isdecimal():
-            found.append(PythonFrame(file, int(line), function))
+        if (frame := _place(row)) is not None:
+            found.append(frame)
     return found
 
 
@@ -283,6 +300,63 @@ def _history(box: _Box) -> list[StepPoint]:
         if step > 0 and ns > 0:
             points.append(StepPoint(step, box.seconds(ns), box.float_word(word + 2)))
     return sorted(points, key=lambda point: point.step)
+
+
+def _collectives(box: _Box) -> list[CollectiveCall]:
+    """In the order in which they were entered."""
+    found = []
+    count, waited_for = box.number("collective_count"), box.number("collective_waited_for")
+    for i in range(layout.COLLECTIVE_LENGTH):
+        base = layout.AREA["collectives"] // 8 + i * layout.COLLECTIVE_WORDS
+        number, entered, left, what, sequence, size, shape = (
+            box.word(base + k) for k in range(layout.COLLECTIVE_WORDS)
+        )
+        op = what & 0xFF
+        if not (count - layout.COLLECTIVE_LENGTH < number <= count and 0 < op < len(_OPS)):
+            continue
+        found.append(
+            CollectiveCall(
+                number=number,
+                op=_OPS[op],
+                group=_OPS[op]
+                if _OPS[op] == "gradients"
+                else _entry(box, "groups", what >> layout.GROUP_SHIFT & 0xFF),
+                sequence=sequence,
+                entered_t_seconds=box.fine_seconds(entered),
+                left_t_seconds=box.fine_seconds(abs(left)) if left else None,
+                has_raised=left < 0,
+                is_waited_for=number == waited_for,
+                size_bytes=max(size, 0),
+                shape=layout.unpack_shape(shape) if shape > 0 else [],
+                place=_place(_entry(box, "places", what >> layout.PLACE_SHIFT & 0xFF)),
+            )
+        )
+    return sorted(found, key=lambda call: call.number)
+
+
+_OPS = layout.COLLECTIVES
+_TABLES = {
+    "groups": (layout.GROUP_LENGTH, layout.GROUP_CAPACITY),
+    "places": (layout.PLACE_LENGTH, layout.PLACE_CAPACITY),
+}
+
+
+def _entry(box: _Box, table: str, index: int) -> str:
+    """The text that stands at `index`, from 1 on, in one of the two tables."""
+    length, capacity = _TABLES[table]
+    if not 0 < index <= length:
+        return ""
+    return box.text_at(layout.AREA[table] + (index - 1) * (2 + capacity), capacity) or ""
+
+
+def _place(text: str) -> PythonFrame | None:
+    file, _, rest = text.partition("\0")
+    line, _, function = rest.partition("\0")
+    return PythonFrame(file, int(line), function) if function and line.isdecimal() else None
+
+
+def _waited_for(collectives: list[CollectiveCall]) -> str | None:
+    return next((f"{c.op} #{c.number}" for c in collectives if c.is_waited_for), None)
 
 
 def _notes(box: _Box) -> list[str]:

@@ -37,6 +37,8 @@ ALL_MAPS_BYTES = 8 * MIB
 CRASH_TEXT_BYTES = 8 * MIB
 CENSUS_BYTES = 1 * MIB  # a line has about 4 KiB
 CENSUSES = 16  # of one process; its writer stops at six
+TRACKERS_BYTES = 256 << 10  # of one process; its writer keeps 32 lines
+TRACKED_RUNS = 32
 AGENT_FILES = 2048  # boxes, and as many crash files
 
 # The writer keeps 64 MiB, then tails of 16 MiB.

@@ -21,6 +21,8 @@ EVENT_FIELDS: dict[str, Check] = {
     **dict.fromkeys(("role", "name", "signal", "source", "sender_name", "file"), is_text),
     **dict.fromkeys(("what", "why", "text", "action"), is_text),
     **dict.fromkeys(("gate", "metric", "asks", "unit"), is_text),
+    **dict.fromkeys(("actor", "exit_type", "exit_detail", "memory"), is_text),
+    "said": is_texts,
     "is_met": is_claim,
     "at": is_count,
     "value": is_number,

@@ -26,6 +26,7 @@ from rerail.records import (
     ProcessRecord,
     RunInfo,
     Stall,
+    TrackedRun,
     VitalsRow,
 )
 from rerail.store import bounds, layout, liveness
@@ -172,6 +173,15 @@ class RunFolder:
         from rerail.store.censuses import read_censuses
 
         return [each for each in self._agent_records(paths, read_censuses) if each]
+
+    def tracked_runs(self) -> list[TrackedRun]:
+        """Runs in experiment trackers that its processes had open when they ended."""
+        paths = self._agent_files("*.trackers")
+        if not paths:
+            return []
+        from rerail.store.tracked_runs import read_tracked_runs
+
+        return [run for each in self._agent_records(paths, read_tracked_runs) for run in each]
 
     def libraries(self) -> dict[str, list[MappedLibrary]]:
         """Native libraries last seen in each process, by ProcessRecord.key."""

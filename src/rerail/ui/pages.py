@@ -95,7 +95,7 @@ def _environment() -> Any:
 
 
 # Files that a page may load, and what they are. The look of the report is served as it is.
-_REPORT_FILES = ("uPlot.iife.min.js", "uPlot.min.css", "report.css", "LICENSE.uPlot")
+_REPORT_FILES = ("uPlot.iife.min.js", "uPlot.min.css", "report.css", "drawing.js", "LICENSE.uPlot")
 _OWN_FILES = ("ui.css", "page.js", "charts.js", "run.js", "list.js", "compare.js", "icon.svg")
 _KINDS = {
     ".js": "text/javascript; charset=utf-8",

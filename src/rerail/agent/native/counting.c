@@ -14,15 +14,18 @@ static int is_loss_new; /* read since the last step */
 
 static int64_t *words(void) { return (int64_t *)agent_box; }
 
-void counting_before(const struct call_plan *plan) {
+int64_t counting_before(const struct call_plan *plan) {
   if (plan->before_word >= 0) words()[plan->before_word] = plan->before_value;
+  return plan->time_word >= 0 ? monotonic_ns() : 0;
 }
 
-void counting_after(const struct call_plan *plan, int has_raised) {
+void counting_after(const struct call_plan *plan, int64_t began_ns, int has_raised) {
+  int64_t now = plan->time_word >= 0 || plan->progress_word >= 0 ? monotonic_ns() : 0;
   if (plan->after_word >= 0) words()[plan->after_word] = plan->after_value;
+  if (plan->time_word >= 0) words()[plan->time_word] += now - began_ns;
   if (has_raised) return;
   if (plan->count_word >= 0) words()[plan->count_word]++;
-  if (plan->progress_word >= 0) words()[plan->progress_word] = monotonic_ns();
+  if (plan->progress_word >= 0) words()[plan->progress_word] = now;
 }
 
 int counting_hooks_are_due(struct call_plan *plan) {

@@ -6,18 +6,21 @@
 
 /* What a wrapped call writes by itself. A word below 0 is not written. */
 struct call_plan {
-  int32_t before_word; /* phase while the call lasts */
-  int32_t before_value;
-  int32_t after_word; /* phase once it has ended */
-  int32_t after_value;
-  int32_t count_word;    /* one more for each call that did not raise */
-  int32_t progress_word; /* the time of that */
+  int16_t before_word; /* phase while the call lasts */
+  int16_t before_value;
+  int16_t after_word; /* phase once it has ended */
+  int16_t after_value;
+  int16_t count_word;    /* one more for each call that did not raise */
+  int16_t progress_word; /* the time of that */
+  int16_t time_word;     /* the time spent in such calls, in nanoseconds */
+  int16_t collective;    /* see collectives.h; 0 for any other call */
   int64_t pause_ns;      /* Python hooks are left out when the last ones ran less than this ago */
   int64_t hooked_ns;
 };
 
-void counting_before(const struct call_plan *plan);
-void counting_after(const struct call_plan *plan, int has_raised);
+/* When the call began, for counting_after; 0 if nobody wants to know. */
+int64_t counting_before(const struct call_plan *plan);
+void counting_after(const struct call_plan *plan, int64_t began_ns, int has_raised);
 int counting_hooks_are_due(struct call_plan *plan);
 
 #endif

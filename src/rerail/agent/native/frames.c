@@ -9,6 +9,9 @@
 
 #include <stdint.h>
 #include <unwind.h>
+#ifdef RERAIL_LLVM_UNWINDER
+#include <libunwind.h>
+#endif
 
 #define FIRST_FRAMES 192
 #define LAST_FRAMES 64
@@ -19,8 +22,6 @@
 static uint64_t first_frames[FIRST_FRAMES];
 static uint64_t last_frames[LAST_FRAMES];
 static volatile uint64_t frame_total;
-static uint64_t looked_for;
-static int is_found;
 
 static int add_frame(uint64_t address) {
   if (frame_total < FIRST_FRAMES) {
@@ -32,6 +33,31 @@ static int add_frame(uint64_t address) {
   return frame_total < MOST_FRAMES;
 }
 
+#ifdef RERAIL_LLVM_UNWINDER
+
+/* From the registers as the signal found them: musl describes no way from a handler to what was
+ * interrupted. This unwinder takes every address for that of a call's return, and so leaves out the
+ * row of the table that begins just there, as the row after a prologue's last instruction does when
+ * the stack overflows. One byte further on it takes that row. */
+static void unwind_from(const void *context, uint64_t pc, uint64_t sp, int into_instruction) {
+  unw_context_t here;
+  unw_cursor_t cursor;
+  unw_word_t address;
+  if (unw_getcontext(&here) != 0 || unw_init_local(&cursor, &here) != 0) return;
+  for (int i = 0; i < MACHINE_REGISTERS; i++) unw_set_reg(&cursor, i, machine_register(context, i));
+  unw_set_reg(&cursor, UNW_REG_SP, sp);
+  unw_set_reg(&cursor, UNW_REG_IP, pc + (uint64_t)into_instruction); /* looks up its table: last */
+  if (!add_frame(pc)) return;
+  while (unw_step(&cursor) > 0 && unw_get_reg(&cursor, UNW_REG_IP, &address) == 0) {
+    if (address == 0 || !add_frame(address)) return;
+  }
+}
+
+#else
+
+static uint64_t looked_for;
+static int is_found;
+
 static _Unwind_Reason_Code collect_frame(struct _Unwind_Context *context, void *argument) {
   uint64_t address = (uint64_t)_Unwind_GetIP(context);
   (void)argument;
@@ -42,11 +68,20 @@ static _Unwind_Reason_Code collect_frame(struct _Unwind_Context *context, void *
   return add_frame(address) ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
+static void unwind_from(void *context, uint64_t pc, uint64_t sp, int into_instruction) {
+  (void)into_instruction;
+  looked_for = pc;
+  is_found = 0;
+  machine_move(context, pc, sp); /* the unwinder comes by the context on its way */
+  _Unwind_Backtrace(collect_frame, NULL);
+}
+
+#endif
+
 static void unwind(int sig, void *context) {
   struct spot spot = machine_spot(context);
   (void)sig;
-  looked_for = spot.pc;
-  _Unwind_Backtrace(collect_frame, NULL);
+  unwind_from(context, spot.pc, spot.sp, 1);
 }
 
 /* A call to an address that holds no code: step back to the caller by hand, since no table
@@ -55,13 +90,10 @@ static void unwind_from_caller(int sig, void *context) {
   struct spot spot = machine_spot(context);
   (void)sig;
   add_frame(spot.pc);
-  looked_for = spot.link;
 #if defined(__x86_64__)
-  machine_move(context, spot.link, spot.sp + 8);
-#else
-  machine_move(context, spot.link, spot.sp);
+  spot.sp += 8; /* the call has pushed where it came from */
 #endif
-  _Unwind_Backtrace(collect_frame, NULL);
+  unwind_from(context, spot.link, spot.sp, 0);
 }
 
 static void walk_frame_pointers(int sig, void *context) {
@@ -89,12 +121,11 @@ void frames_put(struct text *text, int sig, const siginfo_t *info, void *context
                            (uint64_t)(uintptr_t)info->si_addr == spot.pc;
   uint64_t total, kept;
   frame_total = 0;
-  is_found = 0;
   text_put(text, "frames\n");
   text_flush(text);
   guarded(text, "the unwinder", is_call_to_nowhere ? unwind_from_caller : unwind, sig, context,
           UNWIND_SECONDS);
-  if (is_call_to_nowhere) machine_move(context, spot.pc, spot.sp);
+  machine_move(context, spot.pc, spot.sp);
   if (frame_total < 2) {
     uint64_t by_tables = frame_total;
     guarded(text, "the walk by frame pointers", walk_frame_pointers, sig, context, WALK_SECONDS);

@@ -134,6 +134,13 @@ void machine_put_registers(struct text *text, const void *context) {
   }
 }
 
+uint64_t machine_register(const void *context, int number) {
+  static const int in_order[MACHINE_REGISTERS] = {
+      REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP,
+      REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
+  return (uint64_t)((const ucontext_t *)context)->uc_mcontext.gregs[in_order[number]];
+}
+
 struct spot machine_spot(const void *context) {
   const greg_t *values = ((const ucontext_t *)context)->uc_mcontext.gregs;
   struct spot spot = {(uint64_t)values[REG_RIP], (uint64_t)values[REG_RSP],
@@ -176,6 +183,10 @@ static void put_numbered(struct text *text, int number, uint64_t value) {
 #define ARM_X(context, i) ((uint64_t)ARM_STATE(context).regs[i])
 #define ARM_PC(context) ((uint64_t)ARM_STATE(context).pc)
 #define ARM_SP(context) ((uint64_t)ARM_STATE(context).sp)
+#endif
+
+#ifdef __linux__
+uint64_t machine_register(const void *context, int number) { return ARM_X(context, number); }
 #endif
 
 void machine_put_registers(struct text *text, const void *context) {

@@ -17,6 +17,13 @@ const char *signal_code_name(int sig, int code); /* NULL when it has no name her
 int signal_was_sent(int sig, const siginfo_t *info); /* by a process, not by the instruction */
 
 struct spot machine_spot(const void *context);
+/* Linux: a register by the number that unwinding tables give it. */
+#ifdef __x86_64__
+#define MACHINE_REGISTERS 16
+#else
+#define MACHINE_REGISTERS 31
+#endif
+uint64_t machine_register(const void *context, int number);
 void machine_move(void *context, uint64_t pc, uint64_t sp);
 void machine_put_registers(struct text *text, const void *context);
 

@@ -9,94 +9,19 @@
 #define _GNU_SOURCE
 #endif
 #include "agent.h"
+#include "collectives.h"
 #include "counting.h"
+#include "python_functions.h"
 
-#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct python_object object;
-
-struct method_definition { /* PyMethodDef, the same in every CPython 3 */
-  const char *name;
-  object *(*function)(object *self, object *arguments, object *keywords);
-  int flags;
-  const char *doc;
-};
 #define METHOD_TAKES_ARGUMENTS_AND_KEYWORDS 3
 #define METHOD_TAKES_ARRAY_AND_KEYWORDS 0x82
 #define METHOD_TAKES_NOTHING 4
 #define METHOD_TAKES_ONE 8
 
-static struct {
-  object *(*new_function)(struct method_definition *, object *self, object *module);
-  object *(*new_method)(object *function);
-  object *(*list_item)(object *list, ptrdiff_t index);
-  int (*set_list_item)(object *list, ptrdiff_t index, object *item); /* takes the reference */
-  object *(*call)(object *callable, object *arguments, object *keywords);
-  object *(*call_with)(object *callable, ...);
-  /* From 3.11 on, else NULL: arguments as an array, names of the last ones in a tuple. */
-  object *(*call_array)(object *callable, object *const *arguments, size_t count, object *names);
-  object *(*new_tuple)(ptrdiff_t size);
-  int (*set_tuple_item)(object *tuple, ptrdiff_t index, object *item); /* takes the reference */
-  ptrdiff_t (*tuple_size)(object *tuple);
-  object *(*tuple_item)(object *tuple, ptrdiff_t index);
-  object *(*new_dict)(void);
-  int (*set_dict_item)(object *dict, object *key, object *value);
-  object *(*module_dict)(object *module);       /* borrowed */
-  object *(*dict_item)(object *dict, object *key); /* borrowed */
-  object *(*intern)(const char *text);
-  double (*as_double)(object *number);
-  void (*clear_error)(void);
-  void (*fetch_error)(object **, object **, object **);
-  void (*restore_error)(object *, object *, object *);
-  void (*incref)(object *);
-  void (*decref)(object *);
-  object *none;
-  object *ellipsis;
-  object *parts_key;
-} python;
-
 enum part { WRAPPED, BEFORE, AFTER, FAILED };
-
-static int find_python(void) {
-  static const struct {
-    const char *name;
-    void *where;
-  } wanted[] = {
-      {"PyCFunction_NewEx", &python.new_function},
-      {"PyInstanceMethod_New", &python.new_method},
-      {"PyList_GetItem", &python.list_item},
-      {"PyList_SetItem", &python.set_list_item},
-      {"PyObject_Call", &python.call},
-      {"PyObject_CallFunctionObjArgs", &python.call_with},
-      {"PyTuple_New", &python.new_tuple},
-      {"PyTuple_SetItem", &python.set_tuple_item},
-      {"PyTuple_Size", &python.tuple_size},
-      {"PyTuple_GetItem", &python.tuple_item},
-      {"PyDict_New", &python.new_dict},
-      {"PyDict_SetItem", &python.set_dict_item},
-      {"PyModule_GetDict", &python.module_dict},
-      {"PyDict_GetItem", &python.dict_item},
-      {"PyUnicode_InternFromString", &python.intern},
-      {"PyFloat_AsDouble", &python.as_double},
-      {"PyErr_Clear", &python.clear_error},
-      {"PyErr_Fetch", &python.fetch_error},
-      {"PyErr_Restore", &python.restore_error},
-      {"Py_IncRef", &python.incref},
-      {"Py_DecRef", &python.decref},
-      {"_Py_NoneStruct", &python.none},
-      {"_Py_EllipsisObject", &python.ellipsis},
-  };
-  for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-    void *found = dlsym(RTLD_DEFAULT, wanted[i].name);
-    if (found == NULL) return 0;
-    memcpy(wanted[i].where, &found, sizeof found);
-  }
-  *(void **)&python.call_array = dlsym(RTLD_DEFAULT, "PyObject_Vectorcall");
-  python.parts_key = python.intern("parts");
-  return python.parts_key != NULL;
-}
 
 /* A hook that fails once is not called again; the last part is told why. */
 static void disable(object *parts, enum part which) {
@@ -133,9 +58,22 @@ static object *set_compiler(object *callback) {
 }
 
 RERAIL_EXPORT void rerail_hide_hooks_from(object *setter) {
-  if (!find_python()) return;
+  if (!python_is_found()) return;
   python.incref(setter);
   compiler_setter = setter;
+}
+
+/* For other parts of the library: a Python function of the stub that torch does not see. */
+object *call_hidden(object *function, object *argument) {
+  object *compiler = set_compiler(python.none), *answer, *ours;
+  answer = python.call_with(function, argument, NULL);
+  if (answer == NULL) python.clear_error();
+  if (compiler != NULL) {
+    ours = set_compiler(compiler);
+    if (ours != NULL) python.decref(ours);
+    python.decref(compiler);
+  }
+  return answer;
 }
 
 /* before(arguments, keywords) and after(arguments, keywords, result); keywords is None when there
@@ -212,10 +150,11 @@ static object *call_between_hooks(object *self, object *arguments, object *keywo
   struct call_plan *plan = &wrapper->plan;
   int is_due = counting_hooks_are_due(plan);
   object *result;
-  counting_before(plan);
+  int64_t began_ns;
   if (is_due) call_hook(wrapper->parts, BEFORE, arguments, keywords, NULL);
+  began_ns = counting_before(plan);
   result = python.call(wrapper->wrapped, arguments, keywords);
-  counting_after(plan, result == NULL);
+  counting_after(plan, began_ns, result == NULL);
   if (is_due) call_hook_after(wrapper->parts, arguments, keywords, result);
   return result;
 }
@@ -243,19 +182,28 @@ static object *call_array_between_hooks(object *self, object *const *arguments, 
   struct wrapper *wrapper = slot_of(self);
   struct call_plan *plan = &wrapper->plan;
   object *tuple, *dict, *result;
-  if (!counting_hooks_are_due(plan)) {
-    counting_before(plan);
+  int64_t began_ns, number;
+  if (plan->collective != 0 && collectives_are_in_use()) {
+    number = collectives_begin(plan->collective, arguments, count);
+    began_ns = counting_before(plan);
     result = python.call_array(wrapper->wrapped, arguments, (size_t)count, names);
-    counting_after(plan, result == NULL);
+    counting_after(plan, began_ns, result == NULL);
+    collectives_end(plan->collective, number, result);
+    return result;
+  }
+  if (!counting_hooks_are_due(plan)) {
+    began_ns = counting_before(plan);
+    result = python.call_array(wrapper->wrapped, arguments, (size_t)count, names);
+    counting_after(plan, began_ns, result == NULL);
     return result;
   }
   tuple = tuple_of(arguments, count);
   if (tuple == NULL) return NULL;
   dict = names != NULL ? dict_of(names, arguments + count) : NULL;
-  counting_before(plan);
   call_hook(wrapper->parts, BEFORE, tuple, dict, NULL);
+  began_ns = counting_before(plan);
   result = python.call_array(wrapper->wrapped, arguments, (size_t)count, names);
-  counting_after(plan, result == NULL);
+  counting_after(plan, began_ns, result == NULL);
   call_hook_after(wrapper->parts, tuple, dict, result);
   python.decref(tuple);
   if (dict != NULL) python.decref(dict);
@@ -273,12 +221,6 @@ static object *new_function(const char *name, const char *doc, void *code, int f
   return python.new_function(definition, self, module);
 }
 
-static int is_python_found(void) {
-  static int is_known;
-  if (!is_known) is_known = find_python();
-  return is_known;
-}
-
 /* `holder` is a module with the list [wrapped, before, after, failed] as `parts`, `module` a string.
  * Called through ctypes.PyDLL, which holds the interpreter's lock; returns a new reference or
  * NULL. */
@@ -286,7 +228,7 @@ RERAIL_EXPORT void *rerail_wrap(object *holder, object *module, const char *name
                                 int is_method, const struct call_plan *plan) {
   struct wrapper *wrapper;
   object *function, *method, *parts;
-  if (!is_python_found() || (parts = parts_of(holder)) == NULL) return NULL;
+  if (!python_is_found() || (parts = parts_of(holder)) == NULL) return NULL;
   if ((wrapper = slot_of(holder)) == NULL) return NULL;
   wrapper->holder = holder;
   wrapper->wrapped = python.list_item(parts, WRAPPED);
@@ -351,7 +293,7 @@ static object *fork_begins(object *self, object *nothing) {
 /* 0: step_begins(), 1: step_ended(), 2: note_loss(float), 3: fork_begins(), as functions of the
  * interpreter. */
 RERAIL_EXPORT void *rerail_function(int which) {
-  if (!is_python_found()) return NULL;
+  if (!python_is_found()) return NULL;
   switch (which) {
     case 0:
       return new_function("step_begins", NULL, (void *)step_begins, METHOD_TAKES_NOTHING, NULL,

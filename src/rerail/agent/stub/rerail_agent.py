@@ -146,6 +146,11 @@ def _say_who():
         value = os.environ.get(variable, "")
         if value.isdigit():
             box.numbers[layout.WORD[name]] = int(value)
+    try:
+        if os.fstat(2).st_mode & 0o170000 == 0o100000:  # a regular file
+            box.put_text("error_file", os.readlink("/proc/self/fd/2"))
+    except OSError:
+        pass  # closed, or no /proc
 
 
 def _register_stacks(folder):

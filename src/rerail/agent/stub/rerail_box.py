@@ -6,6 +6,7 @@ a value that does not fit; texts are cut.
 """
 
 import os
+from time import monotonic_ns
 
 import rerail_layout as layout
 
@@ -98,11 +99,19 @@ def put_exception(kind, value, traceback=None, thread=""):
         if module not in ("builtins", "__main__", ""):
             name = module + "." + name
         put_text("exception_type", name)
+        numbers[WORD["exception_ns"]] = monotonic_ns()
+        put_rank_if_unknown(os.environ.get("RANK"))  # a program may set it for itself
         text = str(value).encode("utf-8", "replace")
         put_text("exception_text", text)
         put_text("exception_more", text[layout.TEXT["exception_text"][1] :])
     except Exception as error:
         note_failure("exception text", error)
+
+
+def put_rank_if_unknown(rank):
+    """Of a process that has not joined the others yet."""
+    if numbers[WORD["rank"]] < 0 and str(rank).isdigit():
+        numbers[WORD["rank"]] = int(rank)
 
 
 def put_frames(traceback):

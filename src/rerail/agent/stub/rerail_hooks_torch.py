@@ -97,6 +97,7 @@ def on_autograd(autograd):
         phase_after=IN_TRAIN,
         counts=layout.WORD["backward_calls"],
         pause_ns=LOSS_PAUSE_NS,
+        times=layout.WORD["backward_ns"],
     )
 
 

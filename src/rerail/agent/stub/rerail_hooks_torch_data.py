@@ -69,6 +69,7 @@ def on_dataloader(dataloader):
         counts=layout.WORD["batches"],
         progresses=True,
         pause_ns=SHAPES_PAUSE_NS,
+        times=layout.WORD["data_wait_ns"],
     )
     if hasattr(iterator, "_reset"):
 

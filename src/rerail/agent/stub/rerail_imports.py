@@ -24,6 +24,7 @@ HOOKS = {
     "torch.utils.data._utils.fetch": ("rerail_hooks_torch_data", "on_fetch"),
     "torch.utils.data._utils.signal_handling": ("rerail_hooks_torch_data", "on_signal_handling"),
     "torch.distributed.distributed_c10d": ("rerail_hooks_torch_distributed", "on_c10d"),
+    "torch.multiprocessing.spawn": ("rerail_hooks_torch_distributed", "on_spawn"),
     "numpy": ("rerail_hooks_files", "on_numpy"),
     "faiss": ("rerail_hooks_files", "on_faiss"),
     "tqdm.std": ("rerail_hooks_progress", "on_tqdm"),
@@ -36,6 +37,12 @@ HOOKS = {
     "sklearn.linear_model._stochastic_gradient": ("rerail_hooks_trainers", "on_sklearn_sgd"),
     "sklearn.neural_network._multilayer_perceptron": ("rerail_hooks_trainers", "on_sklearn_mlp"),
     "sklearn.ensemble._gb": ("rerail_hooks_trainers", "on_sklearn_boosting"),
+    "mlflow.tracking._tracking_service.client": ("rerail_hooks_trackers", "on_mlflow_client"),
+    "mlflow.tracking.fluent": ("rerail_hooks_trackers", "on_mlflow_fluent"),
+    "wandb.sdk.wandb_init": ("rerail_hooks_trackers", "on_wandb_init"),
+    "wandb.sdk.wandb_run": ("rerail_hooks_trackers", "on_wandb_run"),
+    "tensorboard.summary.writer.event_file_writer": ("rerail_hooks_trackers", "on_event_writer"),
+    "tensorboardX.event_file_writer": ("rerail_hooks_trackers", "on_event_writer"),
 }
 if sys.version_info >= (3, 13):
     HOOKS["traceback"] = ("rerail_hooks_python", "on_traceback")

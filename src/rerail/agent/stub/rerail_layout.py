@@ -93,6 +93,24 @@ LATER_TEXTS = (
     ("exception_more", 4094),  # of a text that is longer than exception_text holds
 )
 
+# Behind those, for the same reason: nanoseconds spent so far in collectives and in waiting for
+# them, in waiting for the next batch, and in backward calls (which hold DistributedDataParallel's
+# reduction of gradients); the collective that is waited for now, by its number in the ring
+# (0: none); how many places and groups the two tables hold; when the exception came that nobody
+# caught.
+LATER_NUMBERS = (
+    "collective_ns",
+    "data_wait_ns",
+    "backward_ns",
+    "collective_waited_for",
+    "place_count",
+    "group_count",
+    "exception_ns",
+)
+
+# The file that standard error goes to, if it is one: launchers may give each rank its own.
+LAST_TEXTS = (("error_file", 222),)
+
 PHASES = (
     "",
     "data",
@@ -127,6 +145,50 @@ FILE_PATH_CAPACITY = 254
 NOTE_LENGTH = 16
 NOTE_CAPACITY = 158
 
+# The last collectives. Words of one: number (from 1 on, over all groups; 0 is an empty row),
+# entered ns, left ns (0: not left; below 0: it raised then), what (op, group and place, see below),
+# number within its group, bytes, shape (see pack_shape).
+COLLECTIVE_LENGTH = 20
+COLLECTIVE_WORDS = 7
+COLLECTIVES = (
+    "",
+    "all_reduce",
+    "broadcast",
+    "all_gather",
+    "reduce",
+    "gather",
+    "scatter",
+    "reduce_scatter",
+    "all_to_all",
+    "barrier",
+    "send",
+    "recv",
+    "gradients",  # DistributedDataParallel's all_reduce of them, somewhere within backward
+)
+# "what" is op + group << 8 + place << 16; group and place count from 1, 0 is unknown.
+GROUP_SHIFT = 8
+PLACE_SHIFT = 16
+PLACE_LENGTH = 20  # places in the user's own code: end of the file, line, function, NUL between
+PLACE_CAPACITY = 78
+GROUP_LENGTH = 8
+GROUP_CAPACITY = 14
+MOST_SIDES = 3
+
+
+def pack_shape(shape):
+    # type: (tuple[int, ...]) -> int
+    """Up to three sides of 20 bits each and how many there are; larger ones are cut."""
+    packed = min(len(shape), 7)
+    for i, side in enumerate(shape[:MOST_SIDES]):
+        packed |= min(int(side), 0xFFFFF) << (3 + 20 * i)
+    return packed
+
+
+def unpack_shape(packed):
+    # type: (int) -> list[int]
+    count = packed & 7
+    return [packed >> (3 + 20 * i) & 0xFFFFF for i in range(min(count, MOST_SIDES))]
+
 
 def _lay_out():
     # type: () -> tuple[dict[str, int], dict[str, tuple[int, int]], dict[str, int]]
@@ -150,6 +212,20 @@ def _lay_out():
         areas[name] = at
         at += (size + 63) // 64 * 64
     for name, capacity in LATER_TEXTS:
+        texts[name] = (at, capacity)
+        at += 2 + capacity
+    at = (at + 63) // 64 * 64
+    for name in LATER_NUMBERS:
+        words[name] = at // 8
+        at += 8
+    for name, size in (
+        ("collectives", COLLECTIVE_LENGTH * COLLECTIVE_WORDS * 8),
+        ("places", PLACE_LENGTH * (2 + PLACE_CAPACITY)),
+        ("groups", GROUP_LENGTH * (2 + GROUP_CAPACITY)),
+    ):
+        areas[name] = at
+        at += size
+    for name, capacity in LAST_TEXTS:
         texts[name] = (at, capacity)
         at += 2 + capacity
     if at > SIZE:

@@ -14,10 +14,11 @@ library = None  # functions that may run without the interpreter's lock
 _make = None
 _function = None
 _hide_hooks_from = None
+_use_collectives = None
 
 
 def load(path):
-    global library, _make, _function, _hide_hooks_from
+    global library, _make, _function, _hide_hooks_from, _use_collectives
     import ctypes
 
     library = ctypes.CDLL(path)
@@ -34,6 +35,9 @@ def load(path):
     _hide_hooks_from = with_lock.rerail_hide_hooks_from
     _hide_hooks_from.argtypes = (thing,)
     _hide_hooks_from.restype = None
+    _use_collectives = with_lock.rerail_use_collectives
+    _use_collectives.argtypes = (text, thing)
+    library.rerail_forget_group.argtypes = (ctypes.c_void_p,)
 
 
 def view_of(address, size):
@@ -75,6 +79,18 @@ def fork_function():
     return _function(3)
 
 
+def use_collectives(helpers):
+    """Let the library write the ring of collectives; False where the stub has to."""
+    if _use_collectives is None:
+        return False
+    import struct
+
+    words = [layout.WORD["collective_count"], layout.WORD["collective_waited_for"]]
+    words += [layout.AREA["collectives"] // 8, layout.COLLECTIVE_LENGTH, layout.COLLECTIVE_WORDS]
+    words += [layout.GROUP_SHIFT, layout.PLACE_SHIFT]
+    return bool(_use_collectives(struct.pack("=7q", *words), helpers))
+
+
 def hide_hooks_from(set_frame_callback):
     """Torch's compiler looks into every frame; `set_frame_callback` puts it away for a moment."""
     if _hide_hooks_from is not None:
@@ -97,12 +113,16 @@ def wrap(
     progresses=False,
     pause_ns=0,
     goodbye=NOTHING,
+    times=NOTHING,
+    collective=0,
 ):
     """A callable like `wrapped` that calls before(args, kwargs) and after(args, kwargs, result).
 
     kwargs is None when there are none; result is Ellipsis when `wrapped` raised. The phases and
     the counted word are written at every call; the hooks at most once in `pause_ns`. `goodbye` is
-    written instead of a phase, for a function that ends the process.
+    written instead of a phase, for a function that ends the process. The word `times` grows by the
+    nanoseconds that each call lasts. `collective`: which one it is, for the library's own ring
+    (native/collectives.h); the hooks are not called then.
     """
     name = getattr(wrapped, "__name__", "function")
 
@@ -117,11 +137,13 @@ def wrap(
         phase_after,
         counts,
         layout.WORD["last_progress_ns"] if progresses else NOTHING,
+        times,
+        collective,
         pause_ns,
         0,
     )
     if goodbye != NOTHING:
-        plan = (layout.HEAD["said_goodbye"] // 8, goodbye, *plan[2:6], NEVER, 0)
+        plan = (layout.HEAD["said_goodbye"] // 8, goodbye, *plan[2:8], NEVER, 0)
     if _make is None:
         return _wrap_in_python(parts, plan)
     import struct
@@ -137,14 +159,15 @@ def wrap(
         name.encode(),
         doc.encode() if doc else None,
         is_method,
-        struct.pack("=6i2q", *plan),
+        struct.pack("=8h2q", *plan),
     )
 
 
 def _wrap_in_python(parts, plan):
     """Without the library: the same, with a frame in tracebacks."""
     wrapped = parts[0]
-    before_word, before_value, after_word, after_value, count_word, progress_word = plan[:6]
+    before_word, before_value, after_word, after_value, count_word = plan[:5]
+    progress_word, time_word = plan[5:7]
 
     def run(which, *arguments):
         if parts[which] is not None:
@@ -162,11 +185,13 @@ def _wrap_in_python(parts, plan):
         store(before_word, before_value)
         run(1, args, kwargs or None)
         result = ...
+        began = monotonic_ns()
         try:
             result = wrapped(*args, **kwargs)
             return result
         finally:
             store(after_word, after_value)
+            store(time_word, box.numbers[time_word] + monotonic_ns() - began)
             if result is not ...:
                 store(count_word, box.numbers[count_word] + 1)
                 store(progress_word, monotonic_ns())

@@ -33,6 +33,7 @@ from rerail.evidence.run.progress import (
     read_settings,
 )
 from rerail.evidence.run.ranks import read_failed_first
+from rerail.evidence.run.ray_worker import outcome_by_ray, ray_facts, read_ray, with_ray_words
 from rerail.evidence.run.stalls import read_stalls
 from rerail.evidence.run.unrecorded import read_unrecorded_crashes
 from rerail.evidence.text.observing import TextEvidence
@@ -54,6 +55,7 @@ _FORWARDED = linear(r'\s*"""\s*$')
 READERS: tuple[Reader, ...] = (
     read_deaths,
     read_outside_signals,
+    read_ray,
     read_oom_kills,
     read_crashes,
     read_unrecorded_crashes,
@@ -78,7 +80,8 @@ def collect_run(
     """All observations of one run; `history`: earlier runs of its fingerprint."""
     deadline = deadline or no_deadline()
     run = read_material(folder)
-    text = with_log_files(run, observe_output(folder, deadline), deadline)
+    printed = with_ray_words(run, observe_output(folder, deadline), deadline)
+    text = with_log_files(run, printed, deadline)
     return collect_recorded(run, _past_ends(history, deadline), text, deadline)
 
 
@@ -105,11 +108,12 @@ def collect_recorded(
         **_not_of_another_bar(_not_of_an_echo(text.facts, observations), run),
         **_where_a_worker_raised(_with_its_code(told_facts, text.facts), text.observations),
         **read_facts(run, observations),
+        **ray_facts(run),
     }
     if mount := full_mount(run, str(facts.get("exception_text") or "")):
         facts["full_mount"] = mount
     return Evidence(
-        outcome=read_outcome(run),
+        outcome=outcome_by_ray(run) or read_outcome(run),
         observations=observations,
         facts=facts,
         origin="run",

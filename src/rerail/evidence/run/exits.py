@@ -27,6 +27,7 @@ _TIDYING_SIGNALS = {"SIGTERM", "SIGKILL", "SIGHUP", "SIGINT", "SIGPIPE"}
 # A parent that dies takes its children along within this time: torch's workers look for their
 # parent every five seconds, launchers send SIGTERM and wait.
 _TIDYING_SECONDS = 6.0
+_BRIEF_SECONDS = 0.2
 _POOL_SECONDS = 60.0  # from the end of a pool's workers to that of a main process that is slow
 _LOST_A_CHILD = linear(
     r"[Ww]orker|\b[Ss]ub-?process|\b[Pp]rocess|\b[Cc]hild|[Aa]ctor|[Kk]ernel|[Pp]eer|[Cc]onnection"
@@ -51,6 +52,7 @@ def read_outcome(run: RecordedRun) -> Outcome:
 
 def read_deaths(run: RecordedRun) -> list[Observation]:
     dead = [p for p in run.processes if p.signal is not None or (p.exit_code or 0) != 0]
+    dead = [process for process in dead if not _was_another_program(run, process)]
     dead += _vanished(run)
     dead.sort(key=lambda p: (p.ended_t_seconds is None, p.ended_t_seconds or 0.0))
     if len(dead) > MOST_DEATHS:
@@ -60,6 +62,21 @@ def read_deaths(run: RecordedRun) -> list[Observation]:
         )[:MOST_DEATHS]
         dead = [dead[i] for i in sorted(keep)]
     return [_death(run, process) for process in dead]
+
+
+def _was_another_program(run: RecordedRun, process: ProcessRecord) -> bool:
+    """A `git` or `sh` that was gone before anybody saw its name: it stands as a worker that failed.
+
+    A child that Python forks has a black box of its own, where its parent has one. One that is on
+    its way to another program has none, and its exit status is its parent's business.
+    """
+    if process.role != "multiprocessing" or process.signal is not None:
+        return False
+    ended = process.ended_t_seconds
+    if ended is None or ended - process.started_t_seconds > _BRIEF_SECONDS:
+        return False
+    pids = {box.pid for box in run.boxes}
+    return process.pid not in pids and process.parent_pid in pids
 
 
 def _vanished(run: RecordedRun) -> list[ProcessRecord]:

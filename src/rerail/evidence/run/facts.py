@@ -17,7 +17,7 @@ from rerail.evidence.run.uses import read_uses
 from rerail.evidence.run.where import process_name
 from rerail.platform.command_line import innermost_at, is_python, program_call
 from rerail.records import Observation
-from rerail.wording import role_in_words
+from rerail.wording import ray_worker_in_words, role_in_words
 
 
 def read_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[str, Any]:
@@ -38,12 +38,16 @@ def read_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[st
     if first is not None:
         facts["failed_first"] = first.data.get("who")
         facts["echoes"] = first.data.get("others") or None
+        facts["rank_story"] = first.data.get("story")
+        facts["where"] = first.data.get("where")
     stall = _first(observations, "stall")
     if stall is not None:
         facts["stuck_process"] = f"{stall.data['role']} (pid {stall.data['pid']})"
         facts["stuck_in"] = stall.data["functions"][:4] or None
         facts["silent_seconds"] = stall.data["silent_seconds"]
-    facts.update({**hang_facts(observations), **_known(facts, "failed_first")})
+    facts.update(
+        {**hang_facts(observations), **_known(facts, "failed_first"), **_known(facts, "where")}
+    )
     if run.info.elapsed_seconds is not None:
         facts["elapsed_seconds"] = round(run.info.elapsed_seconds, 3)
     return {name: value for name, value in facts.items() if value is not None}
@@ -234,6 +238,8 @@ def _victim(run: RecordedRun, killed: Observation) -> str:
     if process is None:
         return "a process of the run"
     name = process_name(process, run.rank_of(process))
+    if ray_worker_in_words(process.name):
+        return f"the {name}" if name.startswith("Ray") else name
     if process.role not in ("main", "rank", "loader-worker") and not name.startswith("rank"):
         return f"{role_in_words(process.role)} (pid {process.pid})"
     return {"main process": "the main process"}.get(name, name.replace("Data", "a Data", 1))

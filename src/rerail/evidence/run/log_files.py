@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import socket
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,14 +39,17 @@ def with_log_files(run: RecordedRun, printed: TextEvidence, deadline: Deadline) 
     if not _is_worth_it(run, printed):
         return printed
     observations, facts = list(printed.observations), dict(printed.facts)
-    for path in _written_during(run)[:MOST_READ]:
+    of_ranks = {Path(b.error_file): b.rank for b in run.boxes if b.error_file}
+    for path in _written_during(run, of_ranks)[:MOST_READ]:
         if deadline.skips("log files of the program"):
             break
         try:
             excerpt = read_excerpt(path, search_words(load_catalogue()), MANY_SHARE, deadline)
         except (UnreadableInput, OSError):
             continue
-        told = observe_text(_masked(excerpt.lines), deadline, rank_in_name(path), label=path.name)
+        rank = of_ranks.get(path)
+        who = rank_in_name(path) if rank is None else f"rank {rank}"
+        told = observe_text(_masked(excerpt.lines), deadline, who, label=path.name)
         observations += [o for o in told.observations if o.kind not in _NOT_OF_OUTPUT]
         for name in _OF_AN_EXCEPTION:
             if name in told.facts:
@@ -64,6 +67,8 @@ def _masked(lines: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
 
 def _is_worth_it(run: RecordedRun, printed: TextEvidence) -> bool:
     outcome = run.info.outcome
+    if "ray" in run.info.settings:
+        return False  # its working folder is the job's, with the logs of everybody
     if outcome is None or outcome.kind == "ok" or run.info.host != socket.gethostname():
         return False
     if any(box.exception_type for box in run.boxes):
@@ -74,8 +79,11 @@ def _is_worth_it(run: RecordedRun, printed: TextEvidence) -> bool:
     )
 
 
-def _written_during(run: RecordedRun) -> list[Path]:
-    """The newest first."""
+def _written_during(run: RecordedRun, known: Iterable[Path] = ()) -> list[Path]:
+    """Those that the processes themselves wrote to, then what was found, the newest first.
+
+    A launcher's logs per rank may be anywhere, such as in a folder of its own below /tmp.
+    """
     begin = run.info.started_unix
     end = begin + (run.info.elapsed_seconds or 0.0) + LATE_SECONDS
     found = []
@@ -84,7 +92,18 @@ def _written_during(run: RecordedRun) -> list[Path]:
             break
         if begin <= written <= end:
             found.append((written, path))
-    return [path for _, path in sorted(found, reverse=True)]
+    paths = [path for _, path in sorted(found, reverse=True)]
+    own = [path for path in known if path not in paths and _is_log(path, begin, end)]
+    return own + paths
+
+
+def _is_log(path: Path, begin: float, end: float) -> bool:
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    is_file = stat.S_ISREG(status.st_mode) and status.st_size > 0
+    return is_file and begin <= status.st_mtime <= end
 
 
 def _logs_below(folder: str) -> Iterator[tuple[Path, float]]:

@@ -158,8 +158,17 @@ def read_material(folder: RunFolder, is_past: bool = False) -> RecordedRun:
 
 
 def _with_ranks(processes: list[ProcessRecord], boxes: list[BlackBox]) -> list[ProcessRecord]:
-    """A rank that only the process itself knew, as of one started by hand."""
+    """A rank that only the process itself knew, as of one started by hand or by mp.spawn."""
     ranks = {f"{box.pid}-{box.start_ticks}": box.rank for box in boxes if box.rank is not None}
-    return [
+    found = [
         replace(p, rank=ranks[p.key]) if p.rank is None and p.key in ranks else p for p in processes
+    ]
+    of_pid = {p.pid: p.rank for p in found}
+
+    def is_rank(p: ProcessRecord) -> bool:
+        """And not a worker of one, which has its environment."""
+        return p.key in ranks and of_pid.get(p.parent_pid or 0) != p.rank
+
+    return [
+        replace(p, role="rank") if p.role == "multiprocessing" and is_rank(p) else p for p in found
     ]

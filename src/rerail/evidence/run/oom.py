@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from rerail.evidence.run.exits import crashed_before, is_killed_with_its_pool
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.memory import memory_limits, peak_of, uses_that_press
+from rerail.evidence.run.ray_worker import ray_event
 from rerail.platform.patterns import linear
 from rerail.records import MemoryLimit, Observation, ProcessRecord
 from rerail.wording import bytes_in_words, process_in_words, sentence
@@ -75,7 +76,7 @@ def read_oom_kills(run: RecordedRun) -> list[Observation]:
         killed = _killed_without_sender(run)
         source = f"exit:{killed.pid}" if killed else f"kernel:{counted[0].source}"
         found.append(_kill(killed, counted[0], source, None))
-    return found or _not_for_memory(run)
+    return found or ([] if ray_event(run).get("memory") else _not_for_memory(run))
 
 
 def _not_for_memory(run: RecordedRun) -> list[Observation]:

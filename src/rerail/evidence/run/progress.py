@@ -34,7 +34,10 @@ def read_progress(run: RecordedRun) -> list[Observation]:
 
 
 def _progress(run: RecordedRun, box: BlackBox) -> Observation:
+    told = _told_step(box)
     data: dict[str, Any] = {"step": box.optimizer_steps or None, "counted_by": "agent"}
+    if told is not None:
+        data["step"] = told
     words = []
     if box.epoch is not None:
         data["epoch"] = box.epoch
@@ -62,6 +65,13 @@ def _progress(run: RecordedRun, box: BlackBox) -> Observation:
     if box.rank is not None:
         data["rank"] = box.rank
     return Observation("progress", sentence(text), f"box:{box.pid}", data)
+
+
+def _told_step(box: BlackBox) -> int | None:
+    """The number that the program gave to `rerail.step`, which is the one its user knows."""
+    label, _, numbers = (box.progress_text or "").rpartition(" ")
+    count = numbers.partition("/")[0]
+    return int(count) if label == "step" and count.isdecimal() else None
 
 
 def loss_trend(box: BlackBox) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rerail.records import ProcessRecord, PythonFrame
+from rerail.wording import ray_worker_in_words
 
 
 def where_of(
@@ -22,6 +23,8 @@ def process_name(process: ProcessRecord, rank: int | None = None) -> str:
         return f"DataLoader worker{of_rank} (pid {process.pid})"
     if rank is not None and process.role in ("main", "rank", "child"):
         return f"rank {rank}"
+    if worker := ray_worker_in_words(process.name):
+        return f"{worker} (pid {process.pid})"
     if process.role == "main":
         return "main process"
     return f"{process.role} (pid {process.pid})"

@@ -23,6 +23,12 @@ _DEALT_WITH = linear(
     r"|resolved after|resum(?:ing|ed) normal|succeeded (?:after|on) (?:retry|attempt|\d)"
     r"|recovered from|re-?connected (?:to|after)|retry(?:ing)? succeeded)\b"
 )
+# A line of glog or absl at the level of information, and of what is looked for and not needed.
+_INFORMS = linear(
+    r"^I\d{4} \d\d:\d\d:\d\d|^I (?:tensorflow|external|xla|tsl|\./tensorflow)/"
+    r"|^(?:W\S* [^\n]{0,80}|WARNING\S* ?)?Unable to initialize backend '"
+)
+_WAITS = linear(r"still waiting|has not (?:responded|joined)|stuck")
 # Steps that are skipped because their gradients overflow are not dealt with when all of them are.
 _OF_STEPS = linear(r"(?i)skipp(?:ing|ed) (?:step|batch|update|iteration|optimizer)")
 _IS_RAISED = linear(
@@ -40,7 +46,9 @@ def only_warns(match: SignatureMatch) -> bool:
 
 
 def is_dealt_with(match: SignatureMatch) -> bool:
-    """The line itself says what was done instead."""
+    """The line itself says what was done instead, or only informs."""
+    if match.traceback is None and _INFORMS.search(match.text) and not _WAITS.search(match.text):
+        return True
     return (
         match.traceback is None
         and _DEALT_WITH.search(match.text) is not None

@@ -27,14 +27,14 @@ from rerail.evidence.text.archives import (
     plain_name,
 )
 from rerail.evidence.text.notebooks import MOST_BYTES, is_notebook, printed_by
-from rerail.evidence.text.scan import excerpt_of
+from rerail.evidence.text.scan import refuse_unless_text
 from rerail.evidence.text.unpacking import Unpacked, compression_of
 from rerail.platform.deadline import Deadline, no_deadline
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-MOST_FILES = 2000  # of a folder
+MOST_FILES = 40_000  # of a folder; a log for each rank of the largest jobs
 MOST_DEPTH = 6
 MOST_PIPED_ARCHIVE_BYTES = 256 << 20  # it is held in memory, since its list may stand at its end
 
@@ -227,7 +227,7 @@ class _Finder:
             opener = _notebook(shown, opener)
         elif head.strip() or len(head) < HEAD_BYTES - 1:
             try:
-                excerpt_of(io.BytesIO(head), shown, ())  # knows what is empty and what is no text
+                refuse_unless_text(head, shown)
             except UnreadableInput as error:
                 self._refuse(name, error, "not text" if head.strip() else "empty")
                 return

@@ -23,6 +23,8 @@ _MOST_SEGMENTS = 64  # redraws of a progress bar kept of one line
 _GUESSES = linear(
     r"(?i)(?:some |the )?(?:common|potential|possible|likely)(?: root)? causes"
     r"(?: include| are|:|\.|\b)"
+    # JAX's coordination service, of any task that it has lost.
+    r"|,? or scheduler events \(e\.g\. preemption, eviction\)"
 )
 
 
@@ -61,6 +63,7 @@ _PREFIXES = [
     ("time", _prefix(r"\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s+")),
     ("rank", _prefix(r"\[(?:rank|Rank|RANK|local_rank)[ =:]?(?P<rank>\d{1,9})\]:?\s?")),
     ("rank", _prefix(r"\[(?P<rank>\d{1,9})\]:\s?")),
+    ("rank", _prefix(r"\[(?:default|trainer)(?P<rank>\d{1,9})\]:\s?")),
     ("rank", _prefix(r"\[\d+,(?P<rank>\d{1,9})\]<std(?:err|out)>:?\s?")),
     ("rank", _prefix(r"(?:trainer|default)/?(?P<rank0>\d*)\s?\[(?P<rank>\d{1,9})\]:\s?")),
     ("rank", _prefix(r"(?P<rank>\d{1,4}): (?=Traceback|  File |\[|[A-Z]\w+(?:Error|Exception))")),
@@ -145,7 +148,7 @@ def to_lines(numbered: Iterable[tuple[int, str]], file: int = 0) -> Iterator[Lin
 
 def without_guesses(text: str) -> str:
     """What a program lists as possible causes, it has not seen: Ray always names the OOM killer."""
-    if "causes" not in text:
+    if "causes" not in text and "scheduler events" not in text:
         return text
     found = _GUESSES.search(text)
     return text[: found.start()] if found else text

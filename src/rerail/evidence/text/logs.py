@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from rerail.catalogue import Catalogue, load_catalogue
 from rerail.evidence.text.exits import find_exits
@@ -25,6 +25,9 @@ from rerail.evidence.text.progress import (
     find_finish,
     find_progress,
 )
+from rerail.evidence.text.rank_jobs import SEEN_TOGETHER, collect_job
+from rerail.evidence.text.rank_streams import split_streams
+from rerail.evidence.text.rank_survey import OpenableLog, TextLog
 from rerail.evidence.text.ranks import (
     find_first,
 )
@@ -72,6 +75,8 @@ def collect_logs(
     deadline = deadline or no_deadline()
     catalogue = load_catalogue()
     words = search_words(catalogue)
+    if len(paths) > 1 and (job := _job(paths, catalogue, deadline, listener)) is not None:
+        return job
     texts: list[TextEvidence] = []
     share = 1 if len(paths) <= FEW_FILES else MANY_SHARE
     for at, path in enumerate(paths):
@@ -80,11 +85,49 @@ def collect_logs(
         excerpt = read_excerpt(path, words, share, deadline)
         label = "output" if len(paths) == 1 else path.name
         who = "" if len(paths) == 1 else _who(path)
+        if len(paths) == 1 and (job := _merged(excerpt, catalogue, deadline)) is not None:
+            if listener is not None:
+                listener(label, _lines(excerpt, at), job.observations)
+            return job
         lines = _lines(excerpt, at)
         texts.append(_observe(lines, catalogue, label, who, deadline))
         if listener is not None:
             listener(label, lines, texts[-1].observations)
     return replace(_together(texts), incomplete=deadline.sentence)
+
+
+def _job(
+    paths: Sequence[Path], catalogue: Catalogue, deadline: Deadline, listener: Listener | None
+) -> Evidence | None:
+    """Of a job of many ranks: a quick look at every log, and the few that matter read whole."""
+    words = search_words(catalogue)
+
+    def read(at: int, who: str) -> TextEvidence:
+        path = paths[at]
+        lines = _lines(read_excerpt(path, words, 1, deadline), at)
+        found = _observe(lines, catalogue, path.name, who, deadline)
+        if listener is not None:
+            listener(path.name, lines, found.observations)
+        return found
+
+    # A path has the `name` and the `open` of a log.
+    accepts = None if len(paths) > FEW_FILES else SEEN_TOGETHER
+    evidence = collect_job(cast("Sequence[OpenableLog]", paths), deadline, read, accepts)
+    return None if evidence is None else replace(evidence, incomplete=deadline.sentence)
+
+
+def _merged(excerpt: Excerpt, catalogue: Catalogue, deadline: Deadline) -> Evidence | None:
+    """The same of one log into which several ranks wrote, each line with its rank before it."""
+    streams = split_streams(excerpt.lines)
+    if streams is None:
+        return None
+    logs = [TextLog(f"rank_{rank}.log", lines) for rank, lines in streams.of_ranks.items()]
+    logs.append(TextLog("launcher", streams.launcher))
+
+    def read(at: int, who: str) -> TextEvidence:
+        return _observe(list(to_lines(logs[at].lines)), catalogue, "output", who, deadline)
+
+    return collect_job(logs, deadline, read, SEEN_TOGETHER)
 
 
 def observe_text(

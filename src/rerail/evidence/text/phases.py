@@ -129,13 +129,21 @@ _TELLING = (
     ),
     _place("backward", r"torch/autograd/|torch/_tensor\.py:backward"),
     _place("optimizer", r"torch/optim/|:optimizer_step$|/optimizers?/[^/]*\.py:"),
-    _place("forward", r":forward$|:_call_impl$|torch/nn/modules/"),
+    _place(
+        "forward",
+        r":forward$|:_call_impl$|torch/nn/modules/",
+        r":(?:_inner_training_loop|inner_training_loop|training_step|train_step|train_batch|compute_loss)$",
+    ),
     _place("model-building", r":\w*(?:build|create|make|get)_?(?:model|net|network|module)\w*$"),
 )
 # General readers: what they read is told by who calls them, and only else by what they are.
 _GENERAL = (
     _place("checkpoint-loading", r"torch/serialization\.py:\w*load\w*|:torch_load$"),
-    _place("data-opening", r"numpy/lib/\S*:\w*load\w*|pickle\.py:|json/__init__\.py:|scipy/io/"),
+    _place(
+        "data-opening",
+        r"numpy/lib/\S*:\w*load\w*|pickle\.py:|json/__init__\.py:|scipy/io/|(?:^|/)h5py/|zarr/|tarfile\.py:",
+        r"netCDF4/|xarray/backends/|lmdb/|rasterio/|nibabel/|pydicom/|soundfile\.py:|librosa/core/audio",
+    ),
     _place("configuration", r"configparser"),
     _place("import", r"(?:site|dist)-packages/\S*(?:__init__|[^_/])\.py:<module>$"),
 )
@@ -190,6 +198,23 @@ _SAID = (
         "collective",
         r"all_?reduce|all_?gather|ncclAll|WorkNCCL|ProcessGroupNCCL|SeqNum=|stalled",
     ),
+    # By the name of the file that is spoken of, where nothing else says it.
+    _place(
+        "checkpoint-loading",
+        r"\.(?:pth?|pth\.tar|ckpt|safetensors|pdparams|gguf|onnx|t7|caffemodel|msgpack)\b",
+    ),
+    _place(
+        "data-opening",
+        r"\.(?:tar(?:\.gz)?|tgz|zip|csv|tsv|parquet|arrow|feather|tfrecords?|rec|lmdb|mdb|hdf5|npz|npy|jpe?g"
+        r"|png|tiff?|mp4|avi|wav|flac|mp3|jsonl|mds|nii(?:\.gz)?|dcm|zarr)\b",
+    ),
+)
+
+
+# Words of code that have a checkpoint in them and load none.
+_NO_CHECKPOINT = linear(
+    r"(?i)\w*resume_from_checkpoint\w*|(?:gradient|activation|use|enable)\w*_checkpoint\w*"
+    r"|checkpoint_(?:activations|wrapper|sequential)\w*|utils\.checkpoint|\bcheckpoint\("
 )
 
 
@@ -200,7 +225,7 @@ def phase_of_traceback(traceback: TracebackText, quoted: Sequence[str] = ()) -> 
     """
     frames = [f"{file}:{function}".replace("\\", "/") for file, _, function in traceback.frames]
     inner_first = frames[::-1][:MOST_FRAMES]
-    code = [line[:400] for line in quoted[::-1][:MOST_FRAMES]]
+    code = [_NO_CHECKPOINT.sub("", line[:400]) for line in quoted[::-1][:MOST_FRAMES]]
     for places, texts in ((_TELLING, inner_first), (_QUOTED, code), (_GENERAL, inner_first)):
         for text in texts:
             for place in places:

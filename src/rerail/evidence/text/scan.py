@@ -70,6 +70,14 @@ def excerpt_of(
     """What is worth reading of an open file, a pipe included."""
     whole_bytes = WHOLE_BYTES // share
     start = file.read(whole_bytes + 1)
+    refuse_unless_text(start, name)
+    if len(start) <= whole_bytes and start.count(b"\n") <= MOST_LINES:
+        return Excerpt(_numbered(start, 1), len(start), True)
+    return _large(file, name, start, words, share, deadline or no_deadline())
+
+
+def refuse_unless_text(start: bytes, name: str) -> None:
+    """UnreadableInput if these first bytes are nothing, or are no text."""
     if not start.strip():
         raise UnreadableInput(
             f"{name} is empty: there is nothing to read in it.",
@@ -79,9 +87,6 @@ def excerpt_of(
         raise UnreadableInput(
             f"{name} is not a text file.", "rerail explain reads logs and recorded runs."
         )
-    if len(start) <= whole_bytes and start.count(b"\n") <= MOST_LINES:
-        return Excerpt(_numbered(start, 1), len(start), True)
-    return _large(file, name, start, words, share, deadline or no_deadline())
 
 
 def _is_binary(start: bytes) -> bool:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rerail.evidence.text import fatal_lines
 from rerail.evidence.text.lines import Line, parse_stamp
 from rerail.platform.own_code import is_own
 from rerail.platform.patterns import linear
@@ -25,7 +26,7 @@ _FRAME = linear(
     r"(?:,? in (?P<function>[^\n]+))?\s*$"
 )
 _IPYTHON_FRAME = linear(
-    r"\s*(?P<file>(?:[~/\w.]|[A-Za-z]:\\)[^\s()]*\.pyx?|<ipython-input[^>]*>)"
+    r"\s*(?:File )?(?P<file>(?:[~/\w.]|[A-Za-z]:\\)[^\s()]*?\.pyx?|<ipython-input[^>]*>)"
     r"(?: in |:\d+, in |\(\d+\) in )(?P<function>[\w<>.]+)\("
 )
 _NAME = r"(?:[A-Za-z_]\w*\.)*[A-Z_a-z]\w*"
@@ -33,13 +34,14 @@ _TELLING = (
     r"(?:(?:[A-Za-z_]\w*\.)*"
     r"(?:[A-Z]\w*(?:Error|Exception|Failure|Fault|Timeout|Refused|Abort(?:ed)?)"
     r"|KeyboardInterrupt|SystemExit|StopIteration|NotImplemented|BrokenProcessPool"
-    r"|ArrowInvalid|OutOfMemory|ConfigException)|(?:[A-Za-z_]\w*\.)+[eE]rror)"
+    r"|ArrowInvalid|OutOfMemory|ConfigException)|(?:[A-Za-z_]\w*\.)+[eE]rror"
+    r"|(?:[A-Za-z_]\w*\.)+(?:exc|exceptions?|errors?)\.[A-Z]\w+)"
 )
 # One of these is in every lone exception line and in a chain's sentence.
 _TELLING_WORDS = (
     *("Error", "rror:", "Exception", "exception", "Failure", "Fault", "Timeout", "Refused"),
     *("Abort", "Interrupt", "Exit", "StopIteration", "NotImplemented", "BrokenProcessPool"),
-    *("ArrowInvalid", "OutOfMemory"),
+    *("ArrowInvalid", "OutOfMemory", ".exc.", "exceptions.", "errors."),
 )
 _EXCEPTION = linear(rf"(?P<type>{_TELLING})(?:: ?(?P<message>.*)|\s*)$", re.DOTALL)
 _ANY_EXCEPTION = linear(rf"(?P<type>{_NAME})(?:: (?P<message>.*)|:?\s*)$", re.DOTALL)
@@ -55,6 +57,7 @@ _NEW_RECORD = linear(
     r"|\S+\.py:\d+: \w*Warning:|[WEIF]\d{4} \d\d:"
 )
 _MOST_MESSAGE_LINES = 24
+_MOST_MESSAGE_CHARS = 4000
 _MOST_FRAMES = 400  # kept of one traceback: the outermost and the innermost half
 
 
@@ -72,6 +75,7 @@ class TracebackText:
     worker: str | None = None  # "DataLoader worker 0"
     is_ignored: bool = False  # "Exception ignored in": the program goes on
     has_header: bool = False
+    is_message_lost: bool = False  # its header has the type, and the paste ends before the rest
     stamp_text: str = ""
     sources: list[str] = field(default_factory=list)  # of each frame: its line of code, or ""
     message_lines: list[int] = field(default_factory=list)  # where the exception's own words stand
@@ -137,7 +141,7 @@ class TracebackText:
 
     @property
     def is_cut(self) -> bool:
-        return not self.type
+        return not self.type or self.is_message_lost
 
 
 class _Open:
@@ -155,6 +159,7 @@ class _Open:
         )
         self.message_lines = 0
         self.source_lines = 0
+        self.type_on_header = ""  # IPython's: known although the paste may end before the exception
 
 
 def find_tracebacks(lines: Sequence[Line]) -> list[TracebackText]:
@@ -184,6 +189,10 @@ class _Reader:
         found = current.found
         if not found.type and not found.frames:
             return
+        if not found.type and current.type_on_header:
+            found.full_type = current.type_on_header
+            found.type = found.full_type.rpartition(".")[2]
+            found.is_message_lost = True
         if found.message.startswith("Caught") and (caught := _CAUGHT.match(found.message)):
             found.worker = f"DataLoader worker {caught.group('at')}"
         self._found.append(found)
@@ -223,6 +232,8 @@ class _Reader:
                 opened.found.worker = f"DataLoader worker {found.group('at')}"
         if type_before:  # IPython: the type stands on the header's line
             opened.source_lines = -200
+            if not before.rstrip().endswith(":"):
+                opened.type_on_header = type_before.group("type")
 
     def _frame(self, line: Line, stream: str, current: _Open | None, frame: re.Match[str]) -> None:
         if current is None or current.found.type:
@@ -303,6 +314,7 @@ class _Reader:
         if len(text) < 6 or text.startswith(("#", "|", "raise ", "except ")):
             return
         if not any(word in text for word in _TELLING_WORDS):
+            self._native(line, stream)
             return
         if "exception" in text and _CHAIN.search(text):
             if self._found and self._found[-1].stream == line.stream:
@@ -313,3 +325,16 @@ class _Reader:
             opened = _Open(line, has_header=False)
             self._exception(line, opened, found)
             self._open[stream] = opened
+        elif not found:
+            self._native(line, stream)
+
+    def _native(self, line: Line, stream: str) -> None:
+        """The last words of native code, which has no exceptions that Python knows."""
+        message = fatal_lines.fatal_message(line.text)
+        if message is None:
+            return
+        found = _Open(line, has_header=False).found
+        found.type = found.full_type = fatal_lines.TYPE
+        found.message = message[:_MOST_MESSAGE_CHARS]
+        found.message_lines.append(line.number)
+        self._found.append(found)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from rerail.recorder.run.recording import RunOptions
 from rerail.recorder.run_record import RunRecord
+from rerail.recorder.saying import say
 
 
 def agent_variables(
@@ -32,6 +33,8 @@ def agent_variables(
         )
         for note in injection.notes:
             writer.event("note", text=note)
+        if injection.warning is not None:
+            say(injection.warning, options.is_quiet)
         return dict(injection.variables)
 
     return record.attempt("agent", inject) or {}

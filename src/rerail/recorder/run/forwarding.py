@@ -46,6 +46,8 @@ class Forwarding:
         number = received.number
         canary = self.companions.canary
         was_for_group = canary is not None and canary.has_heard(number)
+        if was_for_group and _group_of(self.root_pid) != os.getpgid(0):
+            was_for_group = self.stdio.is_interactive  # our group, which is not the command's
         if received.sender_pid == os.getpid():
             pass  # our own: stopping the rest of our job
         elif number == signal.SIGWINCH:

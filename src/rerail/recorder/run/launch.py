@@ -42,6 +42,7 @@ class Launch(NamedTuple):
     closed: frozenset[int]  # standard descriptors that were closed and shall be
     signals: bare.StartingSignals
     has_own_terminal: bool  # stdin is a pseudo-terminal: a session of its own around it
+    has_own_group: bool = False  # who ends the command's process group does not end us
 
     def start(self) -> int:
         """Raises OSError where the command was not started and the program is not at fault."""
@@ -75,6 +76,8 @@ class Launch(NamedTuple):
             if self.has_own_terminal:
                 os.setsid()
                 fcntl.ioctl(self.descriptors[0], termios.TIOCSCTTY, 0)
+            elif self.has_own_group:
+                os.setpgid(0, 0)
             for target, descriptor in enumerate(self.descriptors):
                 if target in self.closed:
                     os.close(target)

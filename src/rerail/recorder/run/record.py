@@ -9,15 +9,16 @@ says what is missing; if this process is killed, the guardian goes on in its pla
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from rerail.platform import libc, proc_files
 from rerail.recorder.run import conclusion
 from rerail.recorder.run.carrying_on import carry_on
 from rerail.recorder.run.descriptors import occupy_closed_descriptors
 from rerail.recorder.run.launch import CommandNotStarted, Launch, find_program
+from rerail.recorder.run.loop import Loop
 from rerail.recorder.run.parts import Parts
 from rerail.recorder.run.recording import Recording, RunOptions
 from rerail.recorder.run.signals import SignalInbox
@@ -47,6 +48,22 @@ def record(command: Sequence[str], store: Store, options: RunOptions | None = No
         return run.conclude(ending)
     except Exception as error:
         return run.carry_on(root_pid, error)
+
+
+def record_living(
+    pid: int, command: Sequence[str], store: Store, options: RunOptions, attach: Attach
+) -> Recording:
+    """Follow a process that somebody else started, until it ends or is no longer to be followed.
+
+    `attach` is called once the record is open. What the process prints is not seen.
+    """
+    run = _LivingRun(list(command), store, options, pid, attach)
+    try:
+        run.start()
+    except BaseException as error:
+        run.could_not_start(error)
+    run.watch()
+    return run.conclude(run.wait_for_end())
 
 
 class _Run:
@@ -92,6 +109,7 @@ class _Run:
             self._standard.is_closed,
             parts.inbox.starting,
             has_own_terminal=stdio.is_interactive,
+            has_own_group=options.has_own_group,
         )
         started_t = self._writer.now()
         pid = launch.start()
@@ -112,6 +130,10 @@ class _Run:
         parts.tree.own_helpers.update(pids)
         if self._options.notifier is not None:  # may still tell of the attempt before this one
             parts.tree.own_helpers.update(self._options.notifier.pids)
+        sharing = self._options.sharing
+        if sharing is not None:
+            begun = self._attempt("sharing with the job", lambda: sharing.begin(self._writer.path))
+            parts.tree.own_helpers.update(begun or [])
 
     def _has_started(self, pid: int, started_t: float) -> None:
         """The command runs: what fails here is missed in the record, and by nobody else."""
@@ -206,6 +228,44 @@ class _Run:
             self._writer.missing,
             had_swallowed_death=swallowed is not None,
         )
+
+
+class Attach(Protocol):
+    """What the process needs to know: its folder and variables, and how to end the record."""
+
+    def __call__(self, folder: Path, variables: dict[str, str], loop: Loop, end: End) -> None: ...
+
+
+End = Callable[[int], None]  # with the exit code that the record shall say
+
+
+class _LivingRun(_Run):
+    def __init__(
+        self,
+        command: list[str],
+        store: Store,
+        options: RunOptions,
+        pid: int,
+        attach: Attach,
+    ) -> None:
+        super().__init__(command, store, options)
+        self._pid = pid
+        self._attach = attach
+
+    def start(self) -> int:
+        parts = self._parts
+        parts.news = self._attempt(
+            "the tree", lambda: ProcessNews(parts.loop, parts.tree, parts.record.miss)
+        )
+        self._start_companions()
+        self._has_started(self._pid, self._writer.now())
+        parts.record.miss("output", "the process was running when its record began")
+        self._attach(self._writer.path, parts.agent_variables, parts.loop, self._end)
+        return self._pid
+
+    def _end(self, exit_code: int) -> None:
+        self._parts.tree.root_ended(Ending(exit_code, source="told"))
+        self._parts.loop.stop()
 
 
 def _not_recorded(error: BaseException) -> Outcome:

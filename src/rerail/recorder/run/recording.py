@@ -35,6 +35,17 @@ class Notifies(Protocol):
         """The recorder is gone, and with it whoever would have told."""
 
 
+class Shares(Protocol):
+    """Who shows this run to the other nodes of its job, in a process of its own."""
+
+    @property
+    def shown(self) -> str:
+        """Where, without what is secret about it."""
+
+    def begin(self, folder: Path) -> list[int]:
+        """The pids of its processes, which are not of the run."""
+
+
 @dataclass(frozen=True)
 class RunOptions:
     """What `rerail run` can be asked for."""
@@ -49,9 +60,11 @@ class RunOptions:
     gates: tuple[str, ...] = ()  # what metrics have to be at a step or an epoch (gates.py)
     on_gate: str = "warn"  # warn, stop
     owns_process: bool = False  # the command line: descriptors and streams are nobody else's
+    has_own_group: bool = False  # the command gets a process group without the recorder in it
     environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
     notifier: Notifies | None = None
     metrics_file: Path | None = None  # absolute
+    sharing: Shares | None = None  # of a run on one of several machines
 
     def settings(self) -> dict[str, Any]:
         """What is worth keeping in run.json."""
@@ -65,6 +78,7 @@ class RunOptions:
             "terminal": this_terminal(),
             **({"gates": list(self.gates), "on_gate": self.on_gate} if self.gates else {}),
             **({"notify": self.notifier.shown} if self.notifier is not None else {}),
+            **({"job": self.sharing.shown} if self.sharing is not None else {}),
         }
 
 

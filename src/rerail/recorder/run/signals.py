@@ -12,13 +12,13 @@ from __future__ import annotations
 import os
 import signal
 import struct
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
 from rerail.bare import StartingSignals
+from rerail.platform.bare_platform import is_bare
 from rerail.platform.libc import open_signalfd
 
 # Not passed on: these cannot be caught, are about our own children, or about our own terminal.
@@ -144,7 +144,7 @@ class _HandlerInbox:
 
 def process_name(pid: int | None) -> str | None:
     """The name of a living process, to say who sent a signal."""
-    if not pid or sys.platform != "linux":
+    if not pid or is_bare():
         return None
     try:
         return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip() or None

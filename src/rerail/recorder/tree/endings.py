@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import struct
-import sys
 from typing import Any, NamedTuple
 
 from rerail.platform import proc_files
+from rerail.platform.bare_platform import is_bare
 from rerail.recorder.run.signals import signal_name
 
 _PIDFD_GET_INFO = 0xC0000000 | 64 << 16 | 0xFF << 8 | 11  # _IOWR(0xFF, 11, 64 bytes)
@@ -70,7 +70,7 @@ def wait_for(pid: int) -> Ending | None:
 
 def from_pidfd(descriptor: int) -> Ending | None:
     """What the kernel remembers for a pidfd after the parent took the status."""
-    if descriptor < 0 or sys.platform != "linux":
+    if descriptor < 0 or is_bare():
         return None
     import fcntl
 

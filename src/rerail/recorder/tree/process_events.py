@@ -12,12 +12,12 @@ import os
 import select
 import socket
 import struct
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from rerail.platform import proc_files
+from rerail.platform.bare_platform import is_bare
 from rerail.recorder.tree import connector_filter
 from rerail.recorder.tree.connector_filter import COMM, EVENT_AT, EXEC, EXIT, FORK
 
@@ -128,7 +128,7 @@ def _sees_the_machine_s_pids() -> bool:
 
 
 def _subscribe() -> socket.socket | None:
-    if sys.platform != "linux" or not _sees_the_machine_s_pids():
+    if is_bare() or not _sees_the_machine_s_pids():
         return None
     try:
         link = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, _NETLINK_CONNECTOR)
@@ -197,7 +197,7 @@ class ProcessScan:
 
     def newcomers(self, *, is_thorough: bool = False) -> Iterator[int]:
         """Pids that were not there at the last look, in ascending order."""
-        if not is_thorough and not self._has_news():
+        if is_bare() or (not is_thorough and not self._has_news()):
             return
         try:
             names = set(os.listdir("/proc"))  # noqa: PTH208 - names only, hundreds at 10 Hz

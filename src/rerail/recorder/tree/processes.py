@@ -22,6 +22,7 @@ from rerail.recorder.tree import endings
 from rerail.recorder.tree.endings import Ending
 from rerail.recorder.tree.process import Process
 from rerail.recorder.tree.process_events import Changed, Exit, Fork, ProcessEvent
+from rerail.recorder.tree.ray_titles import is_ray_title, settled
 from rerail.recorder.tree.roles import program_of, rank_of, role_of
 from rerail.records import ProcessRecord
 
@@ -199,8 +200,11 @@ class Tree:
     ) -> None:
         parent = self._parent_of(process)
         inherited = parent.command if parent else self._root_command
-        process.command = proc_files.read_command(process.pid) or inherited
+        command = proc_files.read_command(process.pid) or inherited
+        process.command = settled(command, process.command)
         process.name = stat.name if stat else (parent.name if parent else "")
+        if is_ray_title(process.command):
+            process.name = process.command[0]
         process.rank = rank_of(proc_files.read_rank_variables(process.pid))
         if process.rank is None and parent is not None:
             process.rank = parent.rank
@@ -213,7 +217,9 @@ class Tree:
         box = read_box(self._writer.agent_dir / f"{process.key}.box", self._t0_ns)
         argv = box.argv if box is not None else []
         # Before 3.10 Python itself knows only the part from the script on.
-        if not _is_python(argv) or (process.is_listed and _is_python(process.command)):
+        if not _is_python(argv) or is_ray_title(process.command):
+            return
+        if process.is_listed and _is_python(process.command):
             return
         if argv != process.command:
             process.command, process.name = argv, program_of(argv)[:15]
@@ -251,10 +257,11 @@ class Tree:
         if stat is None or stat.start_ticks != process.start_ticks or stat.state in "ZX":
             self._told_of_change(process, lambda: self._describe_from_box(process))
             return
-        command = proc_files.read_command(process.pid)
-        if process.is_listed and (
-            not command or (command == process.command and stat.name == process.name)
-        ):
+        command = settled(proc_files.read_command(process.pid), process.command)
+        is_same = command == process.command and (
+            stat.name == process.name or is_ray_title(command)
+        )
+        if process.is_listed and (not command or is_same):
             return
         self._told_of_change(process, lambda: self._describe(process, stat))
 

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from rerail.platform.bare_platform import is_bare
 from rerail.platform.cgroup import GroupsOfTree, MemoryGroup, TaskGroup
 from rerail.platform.procfs import find_number
 from rerail.vitals_columns import MACHINE_COLUMNS, MEMINFO
@@ -101,7 +102,7 @@ class MachineReader:
         self._gpus: _AskedFromAThread | None = None
         if sys.platform == "linux" and _has_nvidia():
             self._gpus = _AskedFromAThread(_nvml_reader(), GPU_PERIOD_SECONDS)
-        self._groups = GroupsOfTree() if sys.platform == "linux" else None
+        self._groups = None if is_bare() else GroupsOfTree()
         self._files: dict[str, int] = {}
         self._shm_folders = {_mount_namespace("self"): "/dev/shm"}
 

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from rerail.platform.bare_platform import is_bare
 from rerail.platform.procfs import (
     HALVES,
     NO_DETAIL,
@@ -119,7 +120,7 @@ class _Watched:
 
 
 def _open_reader(pid: int, start_ticks: int) -> Reader:
-    if os.path.isdir("/proc/self"):  # noqa: PTH112
+    if not is_bare() and os.path.isdir("/proc/self"):  # noqa: PTH112
         return ProcessReader(pid, start_ticks)
     from rerail.platform.psutil_process import PsutilReader
 

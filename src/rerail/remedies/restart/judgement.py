@@ -18,6 +18,7 @@ from rerail.remedies.restart.death import Death
 _SURE = 0.8
 # Recorded deaths of this command at one step, this one among them, that need no further proof.
 _ENOUGH_DEATHS = 3
+_OWN_FAILURES = 2  # after which an elastic job is better off without this node
 _STEP_TOLERANCE = 1
 _SECONDS_SHARE = 0.05
 _SECONDS_TOLERANCE = 0.3
@@ -74,6 +75,28 @@ def why_stop(attempts: Sequence[Attempt], *, has_new_remedy: bool, restarts: int
             " it would do so again"
         )
     return None
+
+
+def why_leave(attempts: Sequence[Attempt], least: int | None, most: int | None) -> str | None:
+    """Why this node of an elastic job is not started again; None if it is.
+
+    With `--nnodes 2:3` the launchers of the others go on without it. What only echoes another's
+    failure says nothing about this node.
+    """
+    if least is None or most is None or not least < most:
+        return None
+    own = [each for each in attempts if each.death is not None and not _is_echo(each.death)]
+    if len(own) < _OWN_FAILURES:
+        return None
+    return (
+        f"this node has failed {len(own)} times by itself, and the job can go on without it"
+        f" (--nnodes {least}:{most})"
+    )
+
+
+def _is_echo(death: Death) -> bool:
+    leading = death.leading
+    return leading is None or leading.cause.policy.is_echo or leading.cause.policy.waits_for_others
 
 
 def why_not_anew(last: Attempt, *, has_new_remedy: bool) -> str | None:

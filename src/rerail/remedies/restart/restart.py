@@ -23,12 +23,14 @@ from rerail.catalogue import load_catalogue
 from rerail.changes import Profile
 from rerail.checkpoints import Choice, checked_resume, choose_checkpoint
 from rerail.errors import RerailError
+from rerail.jobs import elastic_nodes
 from rerail.recorder import CommandNotStarted, Recording, RunOptions, record
 from rerail.remedies.restart.apply import Applied, apply_remedies, merged, prescribe
 from rerail.remedies.restart.death import Death, read_death
 from rerail.remedies.restart.judgement import (
     Attempt,
     refuses_checkpoint,
+    why_leave,
     why_not_anew,
     why_stop,
 )
@@ -132,6 +134,8 @@ class _Restarting:
         why = why_stop(
             self._attempts, has_new_remedy=has_new_remedy, restarts=self._options.restarts
         )
+        if why is None and not has_new_remedy:
+            why = why_leave(self._attempts, *elastic_nodes(self._command))
         if why is not None:
             return why
         choice = self._choose()

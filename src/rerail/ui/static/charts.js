@@ -1,5 +1,4 @@
 // Charts that share one axis and one cursor. The server thins what is shown; a zoom asks for more.
-// Colours come from the style sheet, so that light and dark each have their own.
 "use strict";
 function Charts(place, options) {
   const sync = uPlot.sync("run");
@@ -7,81 +6,6 @@ function Charts(place, options) {
   let whole = [0, 1];
   let shown = null; // null: all of it, as far as it goes
   let marks = [];
-
-  function tone(name) { return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim(); }
-
-  function bytes(value) {
-    const units = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let i = 0;
-    while (Math.abs(value) >= 1024 && i < units.length - 1) { value /= 1024; i += 1; }
-    return value.toFixed(value >= 100 || Number.isInteger(value) ? 0 : 1) + " " + units[i];
-  }
-
-  function seconds(value) {
-    if (value === 0) { return "0 s"; }
-    if (Math.abs(value) < 1) { return +(value * 1000).toPrecision(3) + " ms"; }
-    if (Math.abs(value) < 120) { return +value.toPrecision(4) + " s"; }
-    const whole = Math.round(value);
-    const parts = [[Math.floor(whole / 3600), "h"], [Math.floor((whole % 3600) / 60), "min"], [whole % 60, "s"]];
-    return parts.filter((part) => part[0]).map((part) => part.join(" ")).join(" ");
-  }
-
-  const formats = {
-    bytes, seconds,
-    count: (value) => String(Math.round(value)),
-    cores: (value) => String(+value.toPrecision(3)),
-    number: (value) => String(+value.toPrecision(4)),
-  };
-  const byteSteps = Array.from({ length: 40 }, (_, power) => 2 ** (power + 10));
-  const countSteps = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 100000];
-
-  // Steps of time that a clock has: 15 min and 6 h, not 16.67 min and 2.778 h.
-  const timeSteps = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30,
-    60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 432000, 864000, 8640000];
-
-  // Areas lie on top of each other: each says its own part, not the height that it reaches.
-  function ownPart(chart, number, value, at) {
-    const under = chart.series[number];
-    const isStacked = chart.series[number - 1].kind === "area" && under && under.kind === "area";
-    return isStacked ? value - under.values[at] : value;
-  }
-
-  function seriesOf(series, chart) {
-    const colour = tone("tone" + series.tone);
-    const format = formats[chart.unit];
-    const drawn = {
-      label: series.label, stroke: colour, width: 1.5, points: { show: false }, spanGaps: Boolean(chart.joined),
-      value: (_, value, number, at) => (value === null || value === undefined ? "–" : format(ownPart(chart, number, value, at))),
-    };
-    if (series.kind === "area") { drawn.fill = colour + "2b"; drawn.width = 1; }
-    if (series.kind === "limit") { drawn.dash = [6, 4]; drawn.width = 1.25; }
-    if (series.kind === "peak") { drawn.width = 0.75; drawn.dash = [2, 2]; }
-    return drawn;
-  }
-
-  function drawMarks(plot) {
-    const pen = plot.ctx;
-    const ratio = uPlot.pxRatio || 1;
-    const area = plot.bbox;
-    pen.save();
-    pen.strokeStyle = tone("bad");
-    pen.fillStyle = tone("bad");
-    pen.lineWidth = ratio;
-    pen.setLineDash([]);
-    pen.textBaseline = "bottom";
-    pen.font = 11 * ratio + "px " + tone("text");
-    marks.forEach((mark, i) => {
-      const x = Math.round(plot.valToPos(mark.t, "x", true)) + 0.5;
-      if (x < area.left - 1 || x > area.left + area.width + 1) { return; }
-      pen.beginPath();
-      pen.moveTo(x, area.top);
-      pen.lineTo(x, area.top + area.height);
-      pen.stroke();
-      pen.textAlign = x - pen.measureText(mark.label).width > area.left ? "right" : "left";
-      pen.fillText(mark.label, x, area.top - (2 + 12 * ((marks.length - 1 - i) % 2)) * ratio);
-    });
-    pen.restore();
-  }
 
   function range() { return shown || whole; }
 
@@ -110,11 +34,8 @@ function Charts(place, options) {
   }
 
   function zoom(plot) {
-    const { left, width } = plot.select;
-    if (width < 3) { return; }
-    const wanted = [plot.posToVal(left, "x"), plot.posToVal(left + width, "x")];
-    plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
-    show(wanted);
+    const wanted = drawing.selected(plot);
+    if (wanted) { show(wanted); }
   }
 
   function figureOf(chart) {
@@ -162,15 +83,8 @@ function Charts(place, options) {
     }
     if (held) { held.plot.destroy(); }
     const kept = Object.assign({}, chart);
-    const axis = {
-      stroke: tone("soft"), font: "11px " + tone("text"),
-      grid: { stroke: tone("line"), width: 1 }, ticks: { stroke: tone("line"), width: 1, size: 4 },
-    };
-    const yAxis = Object.assign({}, axis, { size: 62, values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : formats[chart.unit](tick))) });
-    if (chart.unit === "bytes") { yAxis.incrs = byteSteps; }
-    if (chart.unit === "count") { yAxis.incrs = countSteps; }
-    const xAxis = Object.assign({}, axis, { values: (_, ticks) => ticks.map(chart.bySteps ? formats.count : seconds), space: 70, size: 26 });
-    if (!chart.bySteps) { xAxis.incrs = timeSteps; }
+    const count = drawing.formats.count;
+    const xAxis = chart.bySteps ? drawing.axis({ values: (_, ticks) => ticks.map(count), space: 70, size: 26 }) : drawing.timeAxis();
     const settings = {
       width: Math.max(parts.plot.clientWidth, 200), height: parts.figure.classList.contains("wide") ? 260 : 190,
       padding: [marks.length > 1 ? 30 : 18, 12, 0, 0],
@@ -180,16 +94,14 @@ function Charts(place, options) {
         bind: { dblclick: () => () => { show(null); } }, points: { size: 6 },
       },
       legend: { isolate: false },
-      scales: {
-        x: chart.bySteps ? { time: false } : { time: false, range: () => range() },
-        y: chart.log ? { distr: 3 } : { range: (_, low, high) => [Math.min(0, low), high > 0 ? high * 1.06 : 1] },
-      },
-      axes: [xAxis, yAxis],
-      series: [{ label: chart.bySteps ? "step" : "at", value: (_, value) => (value === null ? "–" : (chart.bySteps ? formats.count : seconds)(value)) }]
-        .concat(chart.series.map((series) => seriesOf(series, kept))),
-      hooks: { draw: chart.bySteps ? [] : [drawMarks], setSelect: chart.bySteps ? [] : [zoom] },
+      scales: { x: chart.bySteps ? { time: false } : { time: false, range: () => range() } },
+      axes: [xAxis, drawing.valueAxis(chart)],
+      series: [{ label: chart.bySteps ? "step" : "at", value: (_, value) => (value === null ? "–" : (chart.bySteps ? count : drawing.seconds)(value)) }]
+        .concat(chart.series.map((series) => drawing.seriesOf(series, kept))),
+      hooks: { draw: chart.bySteps ? [] : [(drawn) => drawing.drawMarks(drawn, marks)], setSelect: chart.bySteps ? [] : [zoom] },
     };
-    if (chart.unit === "number" && !chart.log) { delete settings.scales.y; }
+    const scale = drawing.valueScale(chart);
+    if (scale) { settings.scales.y = scale; }
     const plot = new uPlot(settings, data, parts.plot);
     parts.plot.querySelectorAll("canvas").forEach((canvas) => canvas.setAttribute("aria-hidden", "true"));
     plots.set(chart.name, { plot, chart: kept, parts, form });
@@ -210,7 +122,6 @@ function Charts(place, options) {
 
   return {
     draw, move, show, range,
-    seconds, bytes,
     isZoomed: () => shown !== null,
     setSpan: (span, itsMarks) => { whole = span; marks = itsMarks; },
     has: (name) => plots.has(name),

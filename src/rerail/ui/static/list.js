@@ -34,7 +34,7 @@ document.addEventListener("DOMContentLoaded", () => {
       const again = document.querySelector('#list [data-id="' + CSS.escape(held.dataset.id) + '"] a');
       if (again) { again.focus(); }
     }
-    rerail.addCopyButtons(document);
+    drawing.addCopyButtons(document);
     showMoves();
   }
 

@@ -1,37 +1,6 @@
-// What every page has: buttons that copy, and the line over which news is pushed.
+// What every page has: the line over which news is pushed, and what it asks of the server.
 "use strict";
 const rerail = (function () {
-  function copy(text, button) {
-    function said(word) {
-      button.textContent = word;
-      setTimeout(() => { button.textContent = "copy"; }, 1500);
-    }
-    function bySelection() {
-      const field = document.createElement("textarea");
-      field.value = text;
-      document.body.appendChild(field);
-      field.select();
-      const done = document.execCommand("copy");
-      field.remove();
-      said(done ? "copied" : "select it");
-    }
-    if (navigator.clipboard) { navigator.clipboard.writeText(text).then(() => said("copied"), bySelection); } else { bySelection(); }
-  }
-
-  function addCopyButtons(root) {
-    root.querySelectorAll("[data-copy]").forEach((typed) => {
-      const text = typed.textContent;
-      const button = document.createElement("button");
-      button.type = "button";
-      button.className = "copy";
-      button.textContent = "copy";
-      button.setAttribute("aria-label", "copy: " + text.slice(0, 80));
-      button.addEventListener("click", () => copy(text, button));
-      typed.removeAttribute("data-copy");
-      if (typed.tagName === "CODE") { typed.after(button); } else { typed.prepend(button); }
-    });
-  }
-
   // A WebSocket and not an EventSource: of those a browser has six for all its tabs together.
   function listen(query, heard) {
     const sign = document.getElementById("push");
@@ -69,6 +38,6 @@ const rerail = (function () {
     return new DOMParser().parseFromString(await answer.text(), "text/html");
   }
 
-  document.addEventListener("DOMContentLoaded", () => addCopyButtons(document));
-  return { addCopyButtons, listen, fetchJson, fetchPage };
+  document.addEventListener("DOMContentLoaded", () => drawing.addCopyButtons(document));
+  return { listen, fetchJson, fetchPage };
 }());

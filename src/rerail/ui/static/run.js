@@ -49,7 +49,7 @@ document.addEventListener("DOMContentLoaded", () => {
 
   let later = 0;
   function rangeChanged(shown) {
-    said.textContent = shown ? "Shown: " + charts.seconds(shown[0]) + " to " + charts.seconds(shown[1]) + "." : "";
+    said.textContent = shown ? "Shown: " + drawing.seconds(shown[0]) + " to " + drawing.seconds(shown[1]) + "." : "";
     clearTimeout(later);
     later = setTimeout(() => {
       const wide = shown ? shown[1] - shown[0] : 0;
@@ -245,7 +245,7 @@ document.addEventListener("DOMContentLoaded", () => {
     try {
       const page = await rerail.fetchPage(details.dataset.src);
       details.replaceChildren(...[...page.body.children].map((part) => document.adoptNode(part)));
-      rerail.addCopyButtons(details);
+      drawing.addCopyButtons(details);
     } catch (error) { document.getElementById("details-wait").textContent = "The rest of the record cannot be shown: " + error.message; }
   }
 
@@ -300,13 +300,13 @@ document.addEventListener("DOMContentLoaded", () => {
     }
     if (news.loss && news.loss.latest !== null) { now("loss").textContent = typeof news.loss.latest === "number" ? String(+news.loss.latest.toPrecision(5)) : news.loss.latest; }
     if (news.memory) {
-      now("memory").textContent = charts.bytes(news.memory.rss_bytes);
+      now("memory").textContent = drawing.bytes(news.memory.rss_bytes);
       now("limit").textContent = news.memory.limit_bytes
-        ? news.memory.limit_name + ": " + charts.bytes(news.memory.used_bytes) + " of " + charts.bytes(news.memory.limit_bytes) : "";
+        ? news.memory.limit_name + ": " + drawing.bytes(news.memory.used_bytes) + " of " + drawing.bytes(news.memory.limit_bytes) : "";
     }
     if (news.processes !== null) { now("processes").textContent = news.processes; }
     document.getElementById("headline").textContent = news.is_stuck
-      ? "Stuck: no progress for " + charts.seconds(news.stuck_seconds) : "Running for " + news.elapsed;
+      ? "Stuck: no progress for " + drawing.seconds(news.stuck_seconds) : "Running for " + news.elapsed;
     document.getElementById("state").textContent = news.is_stuck ? "stuck" : news.state === "running" ? "live" : "over";
     addPoints(news.points);
     if (lines.getAttribute("aria-busy") === "true") { pending.push(...news.lines); } else if (news.lines.length && isAtEnd) {

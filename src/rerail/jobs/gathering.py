@@ -1,0 +1,133 @@
+"""Reading what the nodes of a job have left.
+
+In: the place of a job. Out: its `Member`s, each node once, with its newest attempt. Promises:
+bounded in number and size; a sign that cannot be read is as if it were not there. Of a store the
+records of the nodes that matter are brought here, into a folder that the caller removes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rerail.errors import UsageError
+from rerail.jobs.place import FolderPlace, Place, open_place
+from rerail.jobs.records import BEAT, GOODBYE, HELLO, Member, member_of
+from rerail.jobs.sharing import FOLDER_VARIABLE, JOBS
+from rerail.store import find_home, layout
+
+_MOST_SIGN_BYTES = 1 << 20
+_MOST_MEMBERS = 32_768
+_MOST_FETCHED_BYTES = 256 << 20
+
+
+def find_job(name: str, home: str | os.PathLike[str] | None = None) -> Place | None:
+    """The job with this id, folder or URL; None if there is none."""
+    if "://" in name:
+        place = open_place(name)
+        return place if _has_members(place) else None
+    path = Path(name)
+    places = [path] if path.is_dir() else []
+    if path.name == name:
+        beside = os.environ.get(FOLDER_VARIABLE)
+        if beside and "://" in beside:
+            place = open_place(beside, name)
+            return place if _has_members(place) else None
+        places += [Path(beside) / name] if beside else []
+        with suppress(Exception):
+            places.append(find_home(home, for_reading=True) / JOBS / name)
+    for folder in places:
+        with suppress(OSError):
+            if next(folder.glob(f"*/*.{HELLO}.json"), None) is not None:
+                return FolderPlace(folder.absolute())
+    return None
+
+
+def _has_members(place: Place) -> bool:
+    try:
+        return any(name.endswith(f".{HELLO}.json") for name, _ in place.files())
+    except OSError as error:
+        raise UsageError(f"{place.shown} cannot be read: {error}") from None
+
+
+def gather(place: Place) -> list[Member]:
+    """The newest attempt of every node, the first node first."""
+    names = {name for name, _ in place.files() if name.endswith(".json")}
+    newest: dict[str, Member] = {}
+    for hello in sorted(names)[: 16 * _MOST_MEMBERS]:
+        node, _, rest = hello.partition("/")
+        if not rest.endswith(f".{HELLO}.json") or "/" in rest:
+            continue
+        run = rest.removesuffix(f".{HELLO}.json")
+        signs = [f"{node}/{run}.{sign}.json" for sign in (HELLO, BEAT, GOODBYE)]
+        read = [_read(place, sign) if sign in names else None for sign in signs]
+        member = member_of(node, run, *read)
+        if member is None:
+            continue
+        last = next(sign for sign in reversed(signs) if sign in names)
+        member = replace(member, age_seconds=place.age_seconds(last))
+        known = newest.get(node)
+        if known is None or (member.attempt, member.run) > (known.attempt, known.run):
+            newest[node] = member
+        if len(newest) >= _MOST_MEMBERS:
+            break
+    found = sorted(newest.values(), key=_in_order)
+    return [_with_folder(place, member) for member in found]
+
+
+def _in_order(member: Member) -> tuple[int, int, str]:
+    far = 1 << 30
+    node_rank = far if member.node_rank is None else member.node_rank
+    return node_rank, far if member.rank is None else member.rank, member.node
+
+
+def _with_folder(place: Place, member: Member) -> Member:
+    if not isinstance(place, FolderPlace):
+        return member
+    folder = place.folder / member.node / layout.RUNS / member.run
+    return replace(member, folder=folder) if (folder / layout.RUN).is_file() else member
+
+
+def fetch(place: Place, members: list[Member], into: Path) -> list[Member]:
+    """The same with their records here; what is too large or cannot be had is left out."""
+    if isinstance(place, FolderPlace):
+        return members
+    left = _MOST_FETCHED_BYTES
+    fetched = []
+    for member in members:
+        base = f"{member.node}/{layout.RUNS}/{member.run}"
+        target = into / member.node / layout.RUNS / member.run
+        with suppress(OSError):
+            for name, size in _plain(place, base):
+                if size > left:
+                    continue
+                left -= size
+                with suppress(OSError):
+                    path = target / name
+                    layout.make_folder(path.parent)
+                    layout.replace_file(path, place.read(f"{base}/{name}", size + (1 << 20)))
+        has_record = (target / layout.RUN).is_file()
+        fetched.append(replace(member, folder=target if has_record else None))
+    return fetched
+
+
+def _plain(place: Place, base: str) -> Iterator[tuple[str, int]]:
+    """Files below, none of whose names leads elsewhere; the small ones first."""
+    found = []
+    for name, size in place.files(base):
+        inside = name.removeprefix(f"{base}/")
+        if inside != name and not {"", ".", ".."} & set(inside.split("/")):
+            found.append((inside, size))
+    yield from sorted(found, key=lambda each: each[1])
+
+
+def _read(place: Place, name: str) -> Any:
+    try:
+        return json.loads(place.read(name, _MOST_SIGN_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return None

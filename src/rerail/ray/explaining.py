@@ -1,0 +1,142 @@
+"""Why a worker of Ray died, asked in the driver: from the worker's own record.
+
+In: what Ray raised, or nothing. Out: the `Diagnosis` of the worker that it is about. Ray's own
+words for a dead actor are "unexpected system error" and three guesses; the record has the signal or
+the exit code, the line of the user's code, the memory, and what Ray's memory monitor did.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from rerail.errors import UnknownRun
+from rerail.platform.patterns import linear
+from rerail.store import RunFolder, Store, find_home
+
+if TYPE_CHECKING:
+    from rerail.diagnosis import Diagnosis
+
+PATIENCE_SECONDS = 5.0  # a recorder writes the end of its run while the driver hears of it
+_POLL_SECONDS = 0.05
+_MOST_CAUSES = 20
+_PID = linear(r"\bpid(?:=|: ?)(\d{1,10})\b|Worker PID: (\d{1,10})")
+_OF_RAY = ("ray.exceptions", "ray.train", "ray.tune")
+
+_told: set[str] = set()  # jobs of this process whose deaths are told
+
+
+def runs(*, home: str | os.PathLike[str] | None = None, job: str | None = None) -> list[RunFolder]:
+    """The workers on record, oldest first; of one call of `runtime_env` if `job` names it."""
+    found = []
+    for summary in Store(find_home(home, for_reading=True)).listing().summaries:
+        about = summary.info.settings.get("ray")
+        if isinstance(about, dict) and (job is None or about.get("job") == job):
+            found.append(RunFolder(summary.path))
+    return sorted(found, key=lambda run: run.path.name)
+
+
+def explain(
+    error: BaseException | None = None,
+    *,
+    home: str | os.PathLike[str] | None = None,
+    job: str | None = None,
+) -> Diagnosis:
+    """Why the worker died that `error` is about; without an error, the one that failed first.
+
+    UnknownRun where none of them failed, or none is on record here.
+    """
+    from rerail.diagnosis import explain_run
+
+    store = Store(find_home(home, for_reading=True))
+    pids = _pids(error) if error is not None else []
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        workers = runs(home=store.home, job=job)
+        chosen = _chosen(workers, pids)
+        is_late = time.monotonic() > until
+        is_over = chosen is not None and chosen.info().state != "running"
+        if chosen is not None and is_over and (is_late or _words_of_ray(chosen)):
+            return explain_run(chosen, store.history(chosen.info()), keeps=True)
+        if is_late:
+            break
+        time.sleep(_POLL_SECONDS)
+    raise UnknownRun(
+        "no worker of Ray that failed is on record" + (f" as pid {pids[0]}" if pids else ""),
+        f"`rerail runs --home {store.home}` lists those that are.",
+    )
+
+
+def _chosen(workers: list[RunFolder], pids: list[int]) -> RunFolder | None:
+    """Of the processes that the error names, or of all: the first that ended badly by itself."""
+    named = [run for run in workers if run.info().root_pid in pids] if pids else workers
+    failed = []
+    for run in named:
+        info = run.info()
+        if info.outcome is None or info.outcome.kind == "ok" or _is_ended_by_ray(run):
+            continue
+        failed.append((info.started_unix + (info.elapsed_seconds or 0.0), run))
+    if failed:
+        return min(failed, key=lambda each: each[0])[1]
+    return named[-1] if pids and named else None
+
+
+def _is_ended_by_ray(run: RunFolder) -> bool:
+    """Once one worker has failed, Ray ends the others."""
+    told = _words_of_ray(run)
+    return any(str(data.get("exit_type", "")).startswith("INTENDED") for data in told)
+
+
+def _words_of_ray(run: RunFolder) -> list[dict[str, Any]]:
+    """The last thing that its recorder writes."""
+    return [event.data for event in run.events() if event.kind == "ray"]
+
+
+def _pids(error: BaseException) -> list[int]:
+    found: list[int] = []
+    for each in _with_causes(error):
+        for match in _PID.finditer(str(each)[:100_000]):
+            pid = int(match[1] or match[2])
+            if pid not in found:
+                found.append(pid)
+    return found
+
+
+def _with_causes(error: BaseException) -> Iterator[BaseException]:
+    each: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if each is None:
+            return
+        yield each
+        each = each.__cause__ or each.__context__
+
+
+def tell_of_deaths(home: Path, job: str) -> None:
+    """When this program dies of an exception of Ray's, say below it why the worker died."""
+    if job in _told:
+        return
+    _told.add(job)
+    before = sys.excepthook
+
+    def hook(
+        kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+    ) -> None:
+        before(kind, error, traceback)
+        if any(type(each).__module__.startswith(_OF_RAY) for each in _with_causes(error)):
+            _tell(error, home, job)
+
+    sys.excepthook = hook
+
+
+def _tell(error: BaseException, home: Path, job: str) -> None:
+    try:
+        sys.stderr.write(f"\nrerail: {explain(error, home=home, job=job).headline}\n")
+        sys.stderr.write(f"rerail: the workers' records: rerail runs --home {home}\n")
+        sys.stderr.flush()
+    except Exception:  # no record, no room, no terminal: Ray's own words stand above
+        return

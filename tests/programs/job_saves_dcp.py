@@ -1,0 +1,19 @@
+"""Two ranks save a sharded model twice with torch.distributed.checkpoint: step-1, then step-2."""
+
+import sys
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+dist.init_process_group("gloo")
+mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+model = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 8))
+fully_shard(model, mesh=mesh)
+for step in (1, 2):
+    state = {"model": model.state_dict(), "step": torch.tensor(step)}
+    dcp.save(state, checkpoint_id=f"{sys.argv[1]}/step-{step}")
+dist.destroy_process_group()

@@ -1,0 +1,235 @@
+"""What trackers say of a run that died, with rerail and without, by the trackers' own readers."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "recorder"))
+from memory_cgroup import small_memory_group
+from wandb_server import Told, wandb_server
+
+from rerail.store import RunFolder
+
+PROGRAM = Path(__file__).parents[1] / "programs" / "tracked_training.py"
+GUARD_SECONDS = 240
+
+
+def needs(*modules: str) -> pytest.MarkDecorator:
+    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    why = f"{', '.join(missing)} is not installed: pip install --group trackers"
+    return pytest.mark.skipif(bool(missing), reason=why)
+
+
+with_mlflow = needs("mlflow")
+with_database = needs("mlflow", "sqlalchemy", "alembic")
+with_wandb = needs("wandb")
+with_tensorboard = needs("tensorboard")
+# What rerail says of each ending. SIGKILL came from the program itself here: from nobody known.
+CAUSES = {
+    "kill": "killed-from-outside",
+    "segfault": "native-segfault",
+    "oom": "host-oom",
+    "interrupt": "user-interrupt",
+    "exception": "python-exception",
+}
+ENDINGS = list(CAUSES)
+
+
+def environ(tmp_path: Path) -> dict[str, str]:
+    left_out = ("MLFLOW_", "WANDB_", "RERAIL_", "GIT_")
+    kept = {name: text for name, text in os.environ.items() if not name.startswith(left_out)}
+    own = {"HOME": str(tmp_path), "MLFLOW_ALLOW_FILE_STORE": "true", "WANDB_SILENT": "true"}
+    return {**kept, **own, "MPLCONFIGDIR": str(tmp_path)}
+
+
+def run(tmp_path: Path, tracker: str, ending: str, *options: str, **variables: str) -> str:
+    """Under rerail; what it said at the end."""
+    with ExitStack() as stack:
+        group = []
+        if ending == "oom":
+            folder = stack.enter_context(small_memory_group("trackers", 600 << 20))
+            group = [str(folder / "cgroup.procs")]
+        words = [sys.executable, "-m", "rerail", "run", "--home", str(tmp_path / "home"), *options]
+        words += ["--", sys.executable, str(PROGRAM), tracker, ending, *group]
+        done = subprocess.run(
+            words,
+            cwd=tmp_path,
+            env={**environ(tmp_path), **variables},
+            capture_output=True,
+            text=True,
+            timeout=GUARD_SECONDS,
+        )
+    assert done.returncode != 0
+    return done.stderr
+
+
+def events(tmp_path: Path) -> list[dict[str, Any]]:
+    """What the closing process wrote down; it may be at work after `rerail run` has ended."""
+    (folder,) = (tmp_path / "home" / "runs").iterdir()
+    until = subprocess.run(
+        [sys.executable, "-c", _WAIT, str(folder / "events.jsonl")], timeout=GUARD_SECONDS
+    )
+    assert until.returncode == 0
+    return [event.data for event in RunFolder(folder).events() if event.kind == "tracker"]
+
+
+# Waits for the event itself, in a process that the test's guard can end.
+_WAIT = """
+import pathlib, sys, time
+while '"kind":"tracker"' not in pathlib.Path(sys.argv[1]).read_text():
+    time.sleep(0.05)
+"""
+
+
+def mlflow_runs(tmp_path: Path, uri: str) -> dict[str, dict[str, Any]]:
+    """By name: status, tags and artifacts, as MLflow's own client reads them."""
+    code = (
+        "import json, sys, mlflow\n"
+        "client = mlflow.MlflowClient(sys.argv[1])\n"
+        "print(json.dumps({r.info.run_name: {'status': r.info.status, 'tags': r.data.tags,"
+        " 'files': [f.path for f in client.list_artifacts(r.info.run_id, 'rerail')]}"
+        " for r in client.search_runs(['0'])}))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code, uri],
+        cwd=tmp_path,
+        env=environ(tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=GUARD_SECONDS,
+    )
+    return dict(json.loads(found.stdout.splitlines()[-1]))
+
+
+def store_in(tmp_path: Path, store: str) -> str:
+    return "sqlite:///runs.db" if store == "sqlite" else f"file:{tmp_path / 'mlruns'}"
+
+
+def check_mlflow(tmp_path: Path, tracker: str, ending: str, store: str) -> None:
+    uri = store_in(tmp_path, store)
+    run(tmp_path, tracker, ending, MLFLOW_TRACKING_URI=uri)
+    (event,) = events(tmp_path)
+    expected = "KILLED" if ending == "interrupt" else "FAILED"
+    assert event.get("did") == expected, event
+    found = mlflow_runs(tmp_path, uri)
+    dead = found.pop("dies")
+    assert dead["status"] == expected
+    assert dead["tags"]["rerail.cause"] == CAUSES[ending]
+    assert dead["tags"]["rerail.headline"]
+    assert dead["files"] == ["rerail/report.html", "rerail/report.md"]
+    (other,) = found.values()  # a run that ended before is left alone
+    assert not any(name.startswith("rerail") for name in other["tags"])
+    assert other["status"] == ("FAILED" if tracker == "mlflow-with" else "FINISHED")
+
+
+@with_mlflow
+def test_mlflow_after_sigkill(tmp_path: Path) -> None:
+    check_mlflow(tmp_path, "mlflow", "kill", "file")
+
+
+@with_database
+@pytest.mark.slow
+@pytest.mark.parametrize("store", ["file", "sqlite"])
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_mlflow_after_each_ending(tmp_path: Path, ending: str, store: str) -> None:
+    check_mlflow(tmp_path, "mlflow", ending, store)
+
+
+@with_mlflow
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["interrupt", "exception", "kill"])
+def test_mlflow_with_a_context(tmp_path: Path, ending: str) -> None:
+    check_mlflow(tmp_path, "mlflow-with", ending, "file")
+
+
+@with_mlflow
+@pytest.mark.slow
+def test_no_trackers(tmp_path: Path) -> None:
+    uri = store_in(tmp_path, "file")
+    said = run(tmp_path, "mlflow", "kill", "--no-trackers", MLFLOW_TRACKING_URI=uri)
+    assert "MLflow" not in said
+    dead = mlflow_runs(tmp_path, uri)["dies"]
+    assert dead["status"] == "RUNNING" and not dead["files"]
+
+
+@pytest.fixture
+def server() -> Iterator[Told]:
+    with wandb_server() as told:
+        yield told
+
+
+def sync(tmp_path: Path, server: Told) -> subprocess.CompletedProcess[str]:
+    (folder,) = (tmp_path / "wandb").glob("offline-run-*")
+    login = {"WANDB_BASE_URL": server.url, "WANDB_API_KEY": "0" * 40, "WANDB_SILENT": "false"}
+    return subprocess.run(
+        [sys.executable, "-m", "wandb", "sync", str(folder)],
+        cwd=tmp_path,
+        env={**environ(tmp_path), **login},
+        capture_output=True,
+        text=True,
+        timeout=GUARD_SECONDS,
+    )
+
+
+def check_wandb(tmp_path: Path, ending: str, server: Told) -> None:
+    run(tmp_path, "wandb", ending)
+    (event,) = events(tmp_path)
+    expected = {"interrupt": 255, "segfault": 1, "kill": 1, "oom": 1, "exception": 1}[ending]
+    assert f"(exit code {expected})" in event.get("did", ""), event
+    done = sync(tmp_path, server)
+    assert "Finished syncing" in done.stderr + done.stdout
+    assert server.is_complete and server.exit_code == expected
+    assert server.summary["rerail"]["cause"] == CAUSES[ending]
+    assert server.summary["rerail"]["headline"]
+    assert server.files["rerail/report.md"].startswith(b"# ")
+
+
+@with_wandb
+def test_wandb_after_sigkill(tmp_path: Path, server: Told) -> None:
+    check_wandb(tmp_path, "kill", server)
+
+
+@with_wandb
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_wandb_after_each_ending(tmp_path: Path, ending: str, server: Told) -> None:
+    check_wandb(tmp_path, ending, server)
+
+
+@with_wandb
+@pytest.mark.slow
+def test_wandb_without_rerail_cannot_be_synced(tmp_path: Path, server: Told) -> None:
+    """The other side of the table in docs/trackers.md."""
+    run(tmp_path, "wandb", "kill", "--no-trackers")
+    done = sync(tmp_path, server)
+    assert "Failed to read" in done.stderr + done.stdout
+    assert not server.is_complete and not server.runs
+
+
+@with_tensorboard
+@pytest.mark.parametrize("ending", ["kill", "exception"])
+def test_tensorboard_has_the_cause_as_text(tmp_path: Path, ending: str) -> None:
+    said = run(tmp_path, "tensorboard", ending)
+    (event,) = events(tmp_path)
+    assert event["did"] == "told", said
+    ours = [path for path in (tmp_path / "logs/first").iterdir() if path.suffix == ".rerail"]
+    assert len(ours) == 1 and len(list((tmp_path / "logs/first").iterdir())) == 2
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    reader = EventAccumulator(str(tmp_path / "logs/first"))
+    reader.Reload()
+    (cause,) = reader.Tensors("rerail/cause")
+    assert cause.tensor_proto.string_val == [CAUSES[ending].encode()]
+    assert {"rerail/headline", "rerail/report"} <= set(reader.Tags()["tensors"])
