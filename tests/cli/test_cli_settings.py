@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import rerail
 from rerail.cli._discovery import command_names, load_command
 from rerail.cli._settings import (
     NAMES,
@@ -204,6 +206,16 @@ def test_every_setting_is_an_option_of_some_command_and_no_other_variable() -> N
     }
     assert found == set(NAMES)
     assert not {variable_of(name) for name in NAMES} & OTHER_VARIABLES
+
+
+def test_no_variable_of_ours_is_taken_for_a_mistyped_one() -> None:
+    named = {
+        found
+        for path in Path(rerail.__file__).parent.rglob("*.py")
+        for found in re.findall(r"\"(RERAIL_[A-Z0-9_]*[A-Z0-9])\"", path.read_text("utf-8"))
+    }
+    assert len(named) > 10
+    assert Settings.read(dict.fromkeys(named - {"RERAIL_CONFIG"}, "1"), None).problems == []
 
 
 words = st.sampled_from([*NAMES, "run", "isolate", "tool", "nothing"])

@@ -6,6 +6,7 @@ parsed: it names runs, files, clusters and hours of training that are the reader
 
 from __future__ import annotations
 
+import difflib
 import re
 import shlex
 from collections.abc import Iterator
@@ -47,9 +48,9 @@ def what_is_wrong_with(command: str) -> str | None:
     except ValueError:
         return None  # a quotation that goes on in the next line of a page's table
     if not words or words[0] not in command_names():
-        is_file = bool(words) and ("." in words[0] or words[0] in ("FILE", "COMMAND", "-"))
-        is_option = bool(words) and words[0] in ("--version", "--help")
-        return None if is_file or is_option else f"there is no command {words[:1]}"
+        # A file, a placeholder, or words of rerail's own; what is mistyped is near to a command.
+        near = difflib.get_close_matches(words[0], command_names(), 1, 0.75) if words else []
+        return f"there is no command {words[0]}, but {near[0]}" if near else None
     try:
         with group.make_context("rerail", words) as context:
             name, inner, rest = group.resolve_command(context, words)

@@ -25,17 +25,18 @@ from rerail.store import read_regular
 NAMES = (
     *("home", "notify", "notify-on", "metrics-file"),
     *("stall", "on-stall", "restarts", "checkpoint", "resume-args", "allow", "backoff"),
-    *("quiet", "no-explain", "no-agent", "no-census", "preload"),
+    *("quiet", "no-explain", "no-agent", "no-census", "no-trackers", "preload"),
     *("jobs", "scheduler", "confidence", "budget", "keep", "port"),
 )
 # These two read their variable themselves, for callers from Python too.
 READ_ELSEWHERE = ("home", "notify")
-# Variables that are no settings: of the agent, of trials, of notifications, of --ask, of tests.
+# Variables that are no settings: of the agent, trials, jobs, notifications, --ask, tests.
 OTHER_VARIABLES = {
     f"RERAIL_{name}"
     for name in (
         *("AGENT", "T0", "CENSUS", "CHANGES", "REHEARSAL", "STUDY", "SEED", "CELL"),
         *("RUN", "ROOT_PID", "RUN_ID", "EVENT", "HEADLINE", "NEXT", "STEP", "HOST", "LABEL"),
+        *("JOB", "JOB_DIR", "JOB_BEAT", "NODE", "PLATFORM", "WHEEL_PLATFORM"),
         *("CAUSE", "ASK", "ASK_KEY", "ASK_MODEL", "STORE_LIMIT", "DEBUG", "CONFIG", "COMPLETE"),
     )
 }

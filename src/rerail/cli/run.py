@@ -81,7 +81,6 @@ FINISH_LINE_SECONDS = 2.0
 @click.option(
     "--no-trackers",
     is_flag=True,
-    envvar="RERAIL_NO_TRACKERS",
     help="Leave runs in MLflow, W&B and TensorBoard as they are [default: RERAIL_NO_TRACKERS].",
 )
 @click.option("--no-agent", is_flag=True, help="Put nothing into the command's processes.")
