@@ -17,7 +17,12 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from rerail import bare
-from rerail.cli._aftermath import close_in_trackers, notify, write_elsewhere
+from rerail.cli._aftermath import (
+    close_in_trackers,
+    notify,
+    outcome_in_trackers,
+    write_elsewhere,
+)
 from rerail.cli._options import (
     home_option,
     json_option,
@@ -237,7 +242,7 @@ def command(
     notices = [
         *write_elsewhere(recording, options.metrics_file, explains=not no_explain),
         *notify(notifier, recording, store),
-        *(closing.notices() if closing is not None else []),
+        *outcome_in_trackers(closing),
     ]
     say_notices([] if is_quiet else notices)
     end_as(recording.exit_code, recording.signal_number)
@@ -348,7 +353,7 @@ class _Reporter:
         )
         closing = close_in_trackers(recording, self._store, wanted=self._tells_trackers)
         notices = write_elsewhere(recording, self._metrics_file, explains=self._explains)
-        notices += closing.notices() if closing is not None else []
+        notices += outcome_in_trackers(closing)
         say_notices([] if self._is_quiet else notices)
 
 
