@@ -35,7 +35,7 @@ def test_the_functions_load_no_library_before_they_are_called() -> None:
 
 
 def test_every_name_is_there_and_no_other() -> None:
-    assert set(rerail.__all__) == {*api.__all__, "__version__"}
+    assert set(rerail.__all__) == {*api.__all__, "step", "phase", "__version__"}
     for name in api.__all__:
         assert getattr(rerail, name) is getattr(api, name)
         assert name in dir(rerail)

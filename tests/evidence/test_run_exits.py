@@ -95,3 +95,20 @@ def test_sigterm_on_the_main_process_came_from_outside_but_not_when_rerail_ended
     assert seen.data["signal"] == "SIGTERM" and "outside" in seen.text
     hang = Outcome("hang", "No progress.", signal="SIGTERM")
     assert read_outside_signals(recorded(hang, processes=[main])) == []
+
+
+def test_a_program_that_was_gone_before_it_had_a_name_is_no_failed_worker() -> None:
+    """`git rev-parse` outside of a repository: a fork of the main process for some milliseconds."""
+    main = process(exit_code=1, ended_t_seconds=9.0)
+    brief = process(
+        101,
+        "multiprocessing",
+        parent_pid=100,
+        started_t_seconds=3.1,
+        ended_t_seconds=3.11,
+        exit_code=128,
+    )
+    seen = read_deaths(recorded(processes=[main, brief], boxes=[box(100)]))
+    assert [death.data["pid"] for death in seen] == [100]
+    with_box = read_deaths(recorded(processes=[main, brief], boxes=[box(100), box(101)]))
+    assert [death.data["pid"] for death in with_box] == [101, 100]

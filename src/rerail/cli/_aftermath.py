@@ -78,6 +78,14 @@ def close_in_trackers(recording: Recording, store: Store, *, wanted: bool) -> Cl
         return None
 
 
+def outcome_in_trackers(closing: Closing | None) -> list[str]:
+    """Whoever presses Ctrl-C now has seen enough: it goes on by itself."""
+    try:
+        return closing.notices() if closing is not None else []
+    except (Exception, KeyboardInterrupt):
+        return []
+
+
 def notify(
     notifier: Notifier | None, recording: Recording, store: Store, remark: str = ""
 ) -> list[str]:

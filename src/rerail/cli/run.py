@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from rerail import bare
-from rerail.cli._aftermath import close_in_trackers, finish_sharing, notify, write_elsewhere
+from rerail.cli._aftermath import (
+    close_in_trackers,
+    finish_sharing,
+    notify,
+    outcome_in_trackers,
+    write_elsewhere,
+)
 from rerail.cli._options import (
     completes,
     home_option,
@@ -249,7 +255,7 @@ def command(
     notices = [
         *write_elsewhere(recording, options.metrics_file, explains=not no_explain),
         *notify(notifier, recording, store),
-        *(closing.notices() if closing is not None else []),
+        *outcome_in_trackers(closing),
     ]
     say_notices([] if is_quiet else notices)
     say_notices(finish_sharing(sharing, recording, is_quiet=is_quiet))
@@ -374,7 +380,7 @@ class _Reporter:
         )
         closing = close_in_trackers(recording, self._store, wanted=self._tells_trackers)
         notices = write_elsewhere(recording, self._metrics_file, explains=self._explains)
-        notices += closing.notices() if closing is not None else []
+        notices += outcome_in_trackers(closing)
         say_notices([] if self._is_quiet else notices)
 
 
