@@ -27,7 +27,7 @@ _KEPT_WAITING = (
     "silent",
     "left-early",
     "mismatch",
-    "node-lost",
+    "host-lost",
     "gone",
     "missing",
 )
@@ -170,7 +170,7 @@ def _grounds(verdict: Verdict, roster: Roster) -> str:
         looked += f"; {verdict.waiting:,} say that they waited"
     if record is not None and record.enqueued is not None and verdict.how == "never-entered":
         return f"{verdict.who} had enqueued collectives up to #{record.enqueued:,}; {looked}"
-    if record is not None and verdict.how in ("silent", "node-lost", "left-early"):
+    if record is not None and verdict.how in ("silent", "host-lost", "left-early"):
         return f"the log of rank {record.rank} ends without a failure; {looked}"
     return looked
 
@@ -203,7 +203,7 @@ def story_of(verdict: Verdict, roster: Roster) -> str:
         return f"{who} wrote nothing more{after}" + (f", while {waited}" if waited else "")
     if verdict.how == "gone":
         return f"{who} was gone{after}, without a last word: the others lost its heartbeat"
-    if verdict.how == "node-lost":
+    if verdict.how == "host-lost":
         return f"{who} went silent{after}, without a last word" + (f"; {waited}" if waited else "")
     if len(verdict.ranks) == 1:
         return f"{who} failed first, and its log is missing: the others point to it" + (
@@ -224,7 +224,7 @@ def _ranks(count: int) -> str:
 
 def _who(verdict: Verdict, roster: Roster) -> str:
     ranks = verdict.ranks
-    if verdict.how == "node-lost" and ranks:
+    if verdict.how == "host-lost" and ranks:
         return f"Host {verdict.host} (ranks {ranks[0]:,} to {ranks[-1]:,})"
     if len(ranks) == 1:
         return f"Rank {ranks[0]}" + (f" ({verdict.host})" if verdict.host else "")

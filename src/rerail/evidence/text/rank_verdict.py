@@ -37,7 +37,7 @@ SHARE = 4  # what more than a quarter of the ranks say is not what sets one of t
 class Verdict:
     ranks: tuple[int, ...]  # the first, or those that nothing tells apart
     host: str
-    how: str  # own, signal, never-entered, mismatch, left, silent, gone, node-lost, missing
+    how: str  # own, signal, never-entered, mismatch, left-early, silent, gone, host-lost, missing
     record: RankRecord | None  # of the first
     witnesses: tuple[RankRecord, ...] = ()  # files that say so
     signal: int = 0
@@ -46,8 +46,8 @@ class Verdict:
 
     @property
     def who(self) -> str:
-        if self.how == "node-lost" or (len(self.ranks) > 1 and self.host):
-            return f"a rank on {self.host}" if self.how != "node-lost" else f"host {self.host}"
+        if self.how == "host-lost" or (len(self.ranks) > 1 and self.host):
+            return f"a rank on {self.host}" if self.how != "host-lost" else f"host {self.host}"
         if len(self.ranks) == 1:
             return f"rank {self.ranks[0]}"
         return "a rank whose log is missing"
@@ -265,7 +265,7 @@ class _Judge:
                 if name == "lost-node":
                     host = self._roster.host_named(said["node"])
                     ranks = self._roster.ranks_of(host)
-                    return self._made(ranks, "node-lost", [record], host=host)
+                    return self._made(ranks, "host-lost", [record], host=host)
         return None
 
     def _accused(self) -> Verdict | None:
@@ -276,7 +276,7 @@ class _Judge:
         ranks = sorted(rank for rank, count in named.items() if count == most)
         hosts = {self._roster.host_of(rank) for rank in ranks}
         if len(ranks) >= self._roster.places and len(hosts) == 1:
-            return self._made(ranks, "node-lost", host=hosts.pop())
+            return self._made(ranks, "host-lost", host=hosts.pop())
         first = min(ranks, key=lambda one: (self._has_words(one), one))
         record = self._records.get(first)
         accuser = [r for r in self._records.values() if first in r.accused][:1]
@@ -329,7 +329,7 @@ class _Judge:
         of_host = self._roster.ranks_of(host)
         present = [rank for rank in of_host if rank in self._records]
         if host and len(present) > 1 and count == len(present):
-            how = "silent" if self._ended_by_launcher(host) else "node-lost"
+            how = "silent" if self._ended_by_launcher(host) else "host-lost"
             for record in self._on(host):  # its launcher says which of them ended by itself
                 for name, said in record.said:
                     rank = self._ended_with_error(record, name, said)
