@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import ctypes.util
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -138,6 +140,7 @@ def test_stub_and_library_agree_on_the_layout() -> None:
     header = (NATIVE / "agent.h").read_text()
     assert f"#define BOX_VERSION {layout.VERSION}\n" in header
     assert f"#define BOX_SIZE {layout.SIZE}\n" in header
+    assert f"#define AGENT_INTERFACE {layout.INTERFACE}\n" in header
     assert header.count("TROUBLE_") == len(layout.TROUBLES)
 
 
@@ -148,3 +151,26 @@ def test_built_library_is_up_to_date() -> None:
         pytest.skip("the agent's C library was not built here")
     newest = max(path.stat().st_mtime for path in NATIVE.glob("*.[ch]"))
     assert library.stat().st_mtime >= newest, "build it again: pip install --editable ."
+
+
+def test_a_library_of_other_sources_is_left_out() -> None:
+    """It would see other structs than the stub, and end the user's program."""
+    stub = Path(rerail.agent.__file__).parent / "stub"
+    libc = ctypes.util.find_library("c")
+    if libc is None:
+        pytest.skip("no C library can be named here")
+    program = (
+        "import rerail_native as native\n"
+        "try:\n"
+        f"    native.load({libc!r})\n"
+        "except OSError:\n"
+        "    print('left out', native.library, native.wrap(len).__wrapped__ is len)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": str(stub)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout == "left out None True\n", done.stderr

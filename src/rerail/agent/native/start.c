@@ -50,6 +50,8 @@ static void choose_signals(void) {
   agent_deadline_signal = free_signals[DEADLINE];
 }
 
+RERAIL_EXPORT int rerail_interface(void) { return AGENT_INTERFACE; }
+
 /* The box's address, or 0: no folder, no memory. Again in a forked child of Python's. */
 RERAIL_EXPORT void *rerail_start(void) {
   int is_first = agent_box == NULL;

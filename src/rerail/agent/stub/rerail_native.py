@@ -19,26 +19,34 @@ _use_collectives = None
 
 
 def load(path):
+    """Raises OSError for a library that was built from other sources than this file."""
     global library, _make, _function, _hide_hooks_from, _use_collectives
     import ctypes
 
-    library = ctypes.CDLL(path)
-    library.rerail_start.restype = ctypes.c_void_p
-    library.rerail_handler_of.restype = ctypes.c_void_p
-    library.rerail_forget_handler_of.argtypes = (ctypes.c_int, ctypes.c_void_p)
+    found = ctypes.CDLL(path)
+    # A struct that the two see differently would end the user's program with a segmentation fault.
+    interface = getattr(found, "rerail_interface", None)
+    if interface is None or interface() != layout.INTERFACE:
+        raise OSError("the library was built from other sources than the stub")
+    found.rerail_start.restype = ctypes.c_void_p
+    found.rerail_handler_of.restype = ctypes.c_void_p
+    found.rerail_forget_handler_of.argtypes = (ctypes.c_int, ctypes.c_void_p)
+    found.rerail_forget_group.argtypes = (ctypes.c_void_p,)
     with_lock = ctypes.PyDLL(path)
     thing, text = ctypes.py_object, ctypes.c_char_p
-    _make = with_lock.rerail_wrap
-    _make.restype = thing
-    _make.argtypes = (thing, thing, text, text, ctypes.c_int, text)
-    _function = with_lock.rerail_function
-    _function.restype = thing
-    _hide_hooks_from = with_lock.rerail_hide_hooks_from
-    _hide_hooks_from.argtypes = (thing,)
-    _hide_hooks_from.restype = None
-    _use_collectives = with_lock.rerail_use_collectives
-    _use_collectives.argtypes = (text, thing)
-    library.rerail_forget_group.argtypes = (ctypes.c_void_p,)
+    make = with_lock.rerail_wrap
+    make.restype = thing
+    make.argtypes = (thing, thing, text, text, ctypes.c_int, text)
+    function = with_lock.rerail_function
+    function.restype = thing
+    hide_hooks_from = with_lock.rerail_hide_hooks_from
+    hide_hooks_from.argtypes = (thing,)
+    hide_hooks_from.restype = None
+    use_collectives = with_lock.rerail_use_collectives
+    use_collectives.argtypes = (text, thing)
+    # All of them or none: a library that lacks one is not used at all.
+    library, _make, _function = found, make, function
+    _hide_hooks_from, _use_collectives = hide_hooks_from, use_collectives
 
 
 def view_of(address, size):
