@@ -124,7 +124,7 @@ def act(line: str, cell: str | None, run_cell: Callable[[str], Any]) -> None:
 
 def _say(make: Callable[[], str]) -> None:
     try:
-        print(f"rerail {make()}")
+        print(f"rerail: {make()}")
     except Exception as error:
         print(f"rerail cannot do that here ({type(error).__name__}: {error})")
 
@@ -138,7 +138,7 @@ def load_into(shell: Any) -> None:
     except (RerailError, OSError):
         return
     if dead is not None:
-        print(f"rerail {_death_in_words(dead)}")
+        print(f"rerail: {_death_in_words(dead)}")
 
 
 def _dead_kernel_before() -> Run | None:

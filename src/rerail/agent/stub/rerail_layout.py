@@ -11,8 +11,8 @@ UTF-8; length 0 means that it was never written.
 MAGIC = b"RERAILBX"
 VERSION = 1
 SIZE = 32768
-# Of the C library and the stub: one more whenever what they hand to each other changes (AGENT_INTERFACE
-# in native/agent.h). A library of another number is left out.
+# Of the C library and the stub: one more whenever what they hand to each other changes
+# (AGENT_INTERFACE in native/agent.h). A library of another number is left out.
 INTERFACE = 2
 
 # struct box_head: offsets in bytes. `version` and `size` are four bytes each.
