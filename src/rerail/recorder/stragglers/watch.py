@@ -135,7 +135,7 @@ class RankWatch:
     def _goes_on(self) -> None:
         missing, self._missing = self._missing, None
         if missing is not None:
-            text = f"rank {missing.rank} (pid {missing.pid}) has come, and the ranks go on"
+            text = f"rank {missing.rank} (pid {missing.pid}) has entered it, and the ranks go on"
             event: dict[str, Any] = {"rank": missing.rank, "pid": missing.pid, "text": text}
             self._writer.event("rank-missing-over", **event)
             say(text, self._is_quiet)
