@@ -13,6 +13,7 @@
 #include "counting.h"
 #include "python_functions.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,11 +88,12 @@ static void drop_error(struct error *error) {
  * hook as well. What they raise is for the user's program. */
 static int is_interrupted(void) { return !python.error_is(python.exception); }
 
-static _Thread_local struct error interruption;
+static struct error interruption;
+static pthread_t interrupted;
 
 /* Whether one came in call_hidden; if so it is pending now. */
 static int was_interrupted(void) {
-  if (interruption.type == NULL) return 0;
+  if (interruption.type == NULL || !pthread_equal(interrupted, pthread_self())) return 0;
   put_error(&interruption);
   return 1;
 }
@@ -102,6 +104,7 @@ object *call_hidden(object *function, object *argument) {
   answer = python.call_with(function, argument, NULL);
   if (answer == NULL && is_interrupted() && interruption.type == NULL) {
     take_error(&interruption);
+    interrupted = pthread_self();
   } else if (answer == NULL) {
     python.clear_error();
   }
