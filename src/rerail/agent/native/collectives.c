@@ -20,6 +20,7 @@ static object *helper_of[HELPER_COUNT];
 static object *name_of_shape, *name_of_bytes;
 static object *list_type; /* of the list that the helpers came in */
 static int is_in_use;
+static int has_rows; /* this process has called one */
 
 static struct group { object *group; int index; } groups[MOST_GROUPS + 1];
 static int64_t calls_in[MOST_GROUPS + 1]; /* by index */
@@ -201,6 +202,7 @@ static int64_t enter(int op, object *const *arguments, ptrdiff_t count) {
   row[5] = bytes;
   row[6] = shape;
   box[word_of[COUNT]] = number;
+  has_rows = 1;
   return number;
 }
 
@@ -247,7 +249,8 @@ void collectives_end(int what, int64_t number, object *result) {
 
 /* A child's box is empty: what its parent keeps in its own is unknown there. */
 void collectives_after_fork(void) {
-  if (!is_in_use) return;
+  if (!has_rows) return; /* nothing is known, and no page of a worker's needs to be copied */
+  has_rows = 0;
   memset(groups, 0, sizeof groups);
   memset(calls_in, 0, sizeof calls_in);
   memset(places, 0, sizeof places);
