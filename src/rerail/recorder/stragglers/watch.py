@@ -95,7 +95,8 @@ class RankWatch:
     # -- a rank that the others wait for ------------------------------------------------------
 
     def _look_for_missing(self) -> None:
-        missing = find_missing(self._boxes.read(), self._writer.now(), self._pace)
+        living = {process.pid for process in self._tree.living.values()}
+        missing = find_missing(self._boxes.read(), self._writer.now(), self._pace, living)
         if missing is None:
             return
         may_disturb = missing.seconds >= _DISTURB_SECONDS
