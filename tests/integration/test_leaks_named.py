@@ -135,7 +135,7 @@ def test_a_leak_goes_before_the_kill_that_it_led_to(tmp_path: Path, memory_group
 
 def test_pages_that_workers_copy_are_found(tmp_path: Path) -> None:
     """Their resident size stays as it was: they had the pages already, with their parent."""
-    with small_memory_group(tmp_path.name, 550 << 20) as group:
+    with small_memory_group(tmp_path.name, 1000 << 20) as group:
         procs = str(group / "cgroup.procs")
         answer = explained(tmp_path / "home", "copied_on_write", "--group", procs)
     assert answer["causes"][0]["id"] == "host-memory-leak"
