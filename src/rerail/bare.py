@@ -20,7 +20,7 @@ IGNORED_BY_PYTHON = (_signal.SIGPIPE, _signal.SIGXFSZ)
 # The options of `rerail run`; a test compares them with the command's own.
 FLAGS = {
     *("--quiet", "-q", "--no-explain", "--no-agent", "--no-census", "--preload", "--no-preload"),
-    "--json",
+    *("--json", "--no-trackers"),
 }
 WITH_VALUE = {
     *("--home", "--stall", "--on-stall", "--label", "--name", "--restarts", "--checkpoint"),
