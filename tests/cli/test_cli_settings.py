@@ -207,6 +207,12 @@ def test_a_named_file_stands_for_both_others(place: Place) -> None:
     assert "there is no file none.toml" in place.types("runs", RERAIL_CONFIG="none.toml").stderr
 
 
+def test_where_nothing_is_set_the_places_are_named(place: Place) -> None:
+    place.writes()
+    told = place.types("config").stdout
+    assert "[tool.rerail] of the nearest pyproject.toml, and\n" in told
+
+
 def test_addresses_are_not_shown(place: Place) -> None:
     secret = "abcdefghij1234567890"
     place.writes(user=f"notify = ['https://chat.example.com/hook/{secret}']\n")
