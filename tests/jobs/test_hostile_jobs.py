@@ -102,6 +102,12 @@ def test_a_variable_keeps_no_run_from_being_recorded(
     assert len(list((tmp_path / "home/runs").iterdir())) == 1
 
 
+def test_an_empty_job_is_said(tmp_path: Path) -> None:
+    """As `--job "$JOB"` gives it where JOB is not set: nobody would find the run later."""
+    done = types(tmp_path, "--job", "")
+    assert done.returncode == 2 and "--job is empty" in done.stderr
+
+
 def test_numbers_of_a_launcher_may_be_anything(tmp_path: Path) -> None:
     done = types(tmp_path, "--job", "j", RANK="9" * 5000, WORLD_SIZE="9" * 5000)
     assert done.returncode == 3 and "cannot record" not in done.stderr

@@ -92,7 +92,10 @@ def _with_folder(place: Place, member: Member) -> Member:
     if not isinstance(place, FolderPlace):
         return member
     folder = place.folder / member.node / layout.RUNS / member.run
-    return replace(member, folder=folder) if (folder / layout.RUN).is_file() else member
+    with suppress(OSError):  # of another user
+        if (folder / layout.RUN).is_file():
+            return replace(member, folder=folder)
+    return member
 
 
 def fetch(place: Place, members: list[Member], into: Path) -> list[Member]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rerail.errors import UsageError
-from rerail.jobs.membership import Membership, membership
+from rerail.jobs.membership import Membership, job_id, membership
 from rerail.jobs.place import name_place
 from rerail.jobs.sharer import hello_of
 from rerail.platform.own_process import own_process
@@ -90,7 +90,7 @@ def sharing_of(
     nnodes: int | None = None,
 ) -> Sharing | None:
     """None if this run is of no job. UsageError for a place that cannot be one."""
-    job = job or environ.get(JOB_VARIABLE)
+    job = environ.get(JOB_VARIABLE) if job is None else job_id(job, environ)
     place = place or environ.get(FOLDER_VARIABLE)
     if not job:
         if nnodes or (place and place != environ.get(FOLDER_VARIABLE)):
