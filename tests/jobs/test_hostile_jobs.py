@@ -135,3 +135,25 @@ def test_what_may_not_be_masked_is_not_shared(tmp_path: Path) -> None:
         assert find_job(str(place / "j")) is not None
         assert (place / "j/a/runs" / run.name / "run.json").is_file()
         assert (place / "j/a/runs" / run.name / "agent").is_dir() == (state == "ended")
+
+
+HANGS = """
+import time
+from rerail.jobs import sharer
+sharer.LINGER_SECONDS = sharer._HANG_SECONDS = sharer._WATCH_SECONDS = 0.1
+sharer.open_place = lambda *_: time.sleep(3600)
+sharer.main()
+"""
+
+
+def test_a_store_that_never_answers_leaves_no_process_behind(tmp_path: Path) -> None:
+    types(tmp_path)
+    (run,) = (tmp_path / "home/runs").iterdir()
+    asked = {"folder": str(run), "place": "x", "job": "j", "beat_seconds": 0.2}
+    done = subprocess.run(
+        [sys.executable, "-c", HANGS],
+        input=json.dumps({**asked, "hello": {"schema": 1, "node": "a"}}),
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1

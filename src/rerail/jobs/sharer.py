@@ -3,8 +3,9 @@
 In: on standard input, the run's folder and the job's place. Out: there, a hello, a beat every few
 seconds, a copy of the record, and a goodbye. Promises: it only reads the run; a place that hangs or
 fails delays nobody but this process, and it tries again; it ends by itself, at the latest
-LINGER_SECONDS after the run. Not copied: `private.jsonl`, and `agent/` until the recorder has ended
-the run and masked it; of a run whose recorder was lost, never.
+LINGER_SECONDS after the run, or a little later if a call to the place never comes back. Not copied:
+`private.jsonl`, and `agent/` until the recorder has ended the run and masked it; of a run whose
+recorder was lost, never.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from rerail.jobs.beat import Pulse
 from rerail.jobs.place import Place, open_place
@@ -25,6 +27,8 @@ from rerail.records import RunInfo
 from rerail.store import RunFolder, dumps, layout, liveness
 
 LINGER_SECONDS = 120.0  # for a place that cannot be reached just now
+_HANG_SECONDS = 30.0  # more, for a call to the place that does not come back
+_WATCH_SECONDS = 5.0
 _COPY_SECONDS = 20.0  # between two copies of what has grown
 _MOST_WHILE_LIVE_BYTES = 4 << 20  # of one file
 _MOST_BYTES = 128 << 20
@@ -75,6 +79,7 @@ class Sharer:
         self._began = time.monotonic()
 
     def run(self) -> None:
+        threading.Thread(target=self._leave_when_overdue, daemon=True).start()
         next_beat = next_copy = 0.0
         seen_at = time.monotonic()
         while True:
@@ -112,6 +117,16 @@ class Sharer:
             else:
                 self._pulse.look()
                 time.sleep(min(self._beat_seconds, 2.0))
+
+    def _leave_when_overdue(self) -> NoReturn:
+        """Not every store has a limit for its answers, and a network file system has none."""
+        times_over = 0  # in a row: a run.json that cannot be read just now is no end
+        while times_over < 3:
+            time.sleep(_WATCH_SECONDS)
+            info = self._info()
+            times_over = 0 if info is not None and info.state == "running" else times_over + 1
+        time.sleep(LINGER_SECONDS + _HANG_SECONDS)
+        os._exit(1)
 
     def _info(self) -> RunInfo | None:
         with suppress(Exception):
