@@ -174,7 +174,7 @@ def _nccl_loses(job: Job, rank: int) -> list[str]:
         else f"NET/IB : Got completion from peer {peer} with error 12, opcode 1, len 0, vendor err"
         f" 129"
     )
-    call = '  File "/work/pretrain/engine/loop.py", line 214, in train_step\n    loss.backward()'
+    call = '  File "/code/pretrain/engine/loop.py", line 214, in train_step\n    loss.backward()'
     trace = ["Traceback (most recent call last):", *call.split("\n"), *error]
     return [f"[rank{rank}]: {line}" for line in trace] if rank % 3 else trace
 
@@ -193,7 +193,7 @@ def _never_met(job: Job, rank: int) -> list[str]:
         )
     return [
         "Traceback (most recent call last):",
-        '  File "/work/pretrain/pretrain.py", line 31, in <module>',
+        '  File "/code/pretrain/pretrain.py", line 31, in <module>',
         "    dist.init_process_group(backend)",
         '  File "/opt/site/torch/distributed/rendezvous.py", line 189, in _create_c10d_store',
         "    return TCPStore(",
@@ -214,7 +214,7 @@ def _gloo(job: Job, rank: int, stalls: bool) -> list[str]:
         last = f"{place}pair.cc:534] Connection closed by peer [{job.ip(other)}]:43211"
     return [
         f"[rank{rank}]: Traceback (most recent call last):",
-        f'[rank{rank}]:   File "/work/pretrain/engine/loop.py", line 214, in train_step',
+        f'[rank{rank}]:   File "/code/pretrain/engine/loop.py", line 214, in train_step',
         f"[rank{rank}]:     dist.all_reduce(grad)",
         f"[rank{rank}]: RuntimeError: {last}",
     ]
@@ -240,7 +240,7 @@ def _horovod(job: Job, rank: int, stalls: bool) -> list[str]:
         return []
     return [
         "Traceback (most recent call last):",
-        '  File "/work/pretrain/engine/loop.py", line 214, in train_step',
+        '  File "/code/pretrain/engine/loop.py", line 214, in train_step',
         "    optimizer.step()",
         "horovod.common.exceptions.HorovodInternalError: Horovod has been shut down. This was"
         " caused by"
@@ -307,7 +307,7 @@ def _tf(job: Job, rank: int, stalls: bool) -> list[str]:
     return [
         *lines,
         "Traceback (most recent call last):",
-        '  File "/work/pretrain/train_tf.py", line 77, in main',
+        '  File "/code/pretrain/train_tf.py", line 77, in main',
         "    model.fit(dataset, epochs=3)",
         "tensorflow.python.framework.errors_impl.UnavailableError: Collective ops is aborted by: "
         + why,

@@ -200,7 +200,7 @@ class _Writer:
             "step": job.step,
             "line": 88 + job.root % 40,
             "line2": 140 + job.root % 40,
-            "code": "/work/pretrain",
+            "code": "/code/pretrain",
             "site": "/opt/venv/lib/python3.11/site-packages",
             "hca": f"mlx5_{rank % 8}",
             "peer_ip": job.ip((job.host + 3) % (job.world // 8)),

@@ -88,3 +88,37 @@ for batch in DataLoader(Slow()): pass
     ended = run(["-c", code])
 
     assert ended.box.data_wait_seconds >= 0.2
+
+
+@pytest.mark.parametrize("stub_alone", [False, True])
+def test_a_forked_child_counts_for_itself(run: Runner, tmp_path: Path, stub_alone: bool) -> None:
+    code = f"""
+import sys
+if {stub_alone}: sys.modules["rerail_native"]._use_collectives = None
+import os, torch, torch.distributed as dist
+os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+def join(rank):
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    numbers = sys.modules["rerail_box"].numbers
+    numbers[sys.modules["rerail_layout"].WORD["rank"]] = rank
+def reduce():
+    dist.all_reduce(torch.ones(2))
+join(0)
+for _ in range(5): reduce()
+dist.destroy_process_group()
+child = os.fork()
+if child == 0:
+    join(1)
+    reduce()
+    os._exit(0)
+os.waitpid(child, 0)
+os._exit(0)
+"""
+    script = tmp_path / "forks.py"
+    script.write_text(code)
+    ended = run([str(script)], seconds=120)
+
+    child = next(box for box in ended.boxes if box.rank == 1)
+    (call,) = [call for call in child.collectives if call.shape == [2]]
+    assert call.sequence == 1 and call.group
+    assert call.place is not None and call.place.function == "reduce"

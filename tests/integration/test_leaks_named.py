@@ -133,10 +133,11 @@ def test_a_leak_goes_before_the_kill_that_it_led_to(tmp_path: Path, memory_group
     assert answer["facts"]["leak"]["holder"]["name"] == "losses"
 
 
-def test_pages_that_workers_copy_are_found(tmp_path: Path, memory_group: Path) -> None:
+def test_pages_that_workers_copy_are_found(tmp_path: Path) -> None:
     """Their resident size stays as it was: they had the pages already, with their parent."""
-    group = str(memory_group / "cgroup.procs")
-    answer = explained(tmp_path / "home", "copied_on_write", "--group", group)
+    with small_memory_group(tmp_path.name, 550 << 20) as group:
+        procs = str(group / "cgroup.procs")
+        answer = explained(tmp_path / "home", "copied_on_write", "--group", procs)
     assert answer["causes"][0]["id"] == "host-memory-leak"
     leak = answer["facts"]["leak"]
     assert leak["is_copied"]

@@ -175,6 +175,15 @@ def test_of_several_ranks_the_first_that_keeps_pace_tells() -> None:
     assert view.progress.slowest_step == 160
 
 
+def test_a_rank_whose_box_is_damaged_has_no_pace() -> None:
+    """Its history tells of steps that its counter does not know."""
+    history = [StepPoint(i, float(i), 1.0) for i in range(60)]
+    box = a_box(rank=0, optimizer_steps=0, collective_count=3, history=history)
+    view = build(Snapshot(an_info(), 60.0, processes=[a_process(100, rank=0)], boxes=[box]))
+    (line,) = view.processes
+    assert line.step_seconds is None
+
+
 def test_a_loss_that_is_not_finite_is_said() -> None:
     history = [StepPoint(i, float(i), 1.0 if i < 50 else math.nan) for i in range(60)]
     box = a_box(loss=math.nan, history=history, first_nonfinite_step=50)

@@ -54,13 +54,13 @@ def wheel(dist: Path, kind: str) -> Path:
 
 @pytest.fixture
 def clean_root(tmp_path: Path) -> Iterator[Path]:
-    """A Debian with Python and without a compiler; what a test leaves in its /work is removed."""
+    """A Debian with Python and without a compiler; what a test leaves in its /trial is removed."""
     script = ROOT / "scripts" / "debian-root"
     made = subprocess.run([script, "make", "amd64", "bookworm"], capture_output=True, text=True)
     if made.returncode == 77:
         pytest.skip(made.stderr.strip())
     assert made.returncode == 0, made.stderr
-    work = Path(made.stdout.strip()) / "work" / tmp_path.name
+    work = Path(made.stdout.strip()) / "trial" / tmp_path.name
     work.mkdir(parents=True)
     yield work
     shutil.rmtree(work)
@@ -72,7 +72,7 @@ def in_root(work: Path, script: str) -> list[str]:
     environ = {name: os.environ[name] for name in FOR_PIP if name in os.environ}
     environ |= {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
     settings = [f"{name}={value}" for name, value in environ.items()]
-    inside = ["env", "-i", *settings, "sh", "-euc", f"cd /work/{work.name}\n{script}"]
+    inside = ["env", "-i", *settings, "sh", "-euc", f"cd /trial/{work.name}\n{script}"]
     return [str(ROOT / "scripts" / "debian-root"), "run", str(root), *inside]
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import functools
+import gc
 import os
 import resource
 import signal
@@ -149,8 +150,10 @@ class Words(torch.utils.data.Dataset):
 
 def copied_on_write() -> None:
     training = Training()
+    # A collection would touch every page at once. One worker: what is left below a limit is its own.
+    gc.disable()
     loader = torch.utils.data.DataLoader(
-        Words(), batch_size=1000, num_workers=2, multiprocessing_context="fork"
+        Words(), batch_size=1000, num_workers=1, multiprocessing_context="fork"
     )
     for x in loader:
         training.step(x[:32])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from run_driver import PROGRAMS, python, run_recorded
 
-from rerail.store import RunFolder
+from rerail.store import RunFolder, Store
 
 FATAL = [
     *("SIGABRT", "SIGALRM", "SIGBUS", "SIGFPE", "SIGHUP", "SIGILL", "SIGINT", "SIGKILL"),
@@ -107,6 +107,25 @@ def test_recording_from_python_leaves_the_process_as_it_was(tmp_path: Path) -> N
     )
     subprocess.run(python(*code), check=True, timeout=60, stdin=subprocess.DEVNULL)
     assert len(list((tmp_path / "home" / "runs").iterdir())) == 4
+
+
+def test_a_sense_that_cannot_be_closed_costs_its_own_data_alone(tmp_path: Path) -> None:
+    looked = tmp_path / "looked"
+    code = (
+        "from pathlib import Path",
+        "from rerail.recorder import record; from rerail.store import Store",
+        "from rerail.recorder.stragglers.watch import RankWatch",
+        "def close(self): raise OSError('it cannot be closed')",
+        f"def look(self): Path({str(looked)!r}).touch()",
+        "RankWatch.close, RankWatch.look = close, look",
+        f"store = Store(Path({str(tmp_path / 'home')!r}))",
+        f"waits = 'until [ -e {looked} ]; do sleep 0.05; done; exit 3'",
+        "assert record(['sh', '-c', waits], store).exit_code == 3",
+    )
+    subprocess.run(python(*code), check=True, timeout=60, stdin=subprocess.DEVNULL)
+    folder = Store(tmp_path / "home").resolve("last")
+    assert folder.info().state == "ended"
+    assert [event.data["what"] for event in folder.events() if event.kind == "missing"] == ["ranks"]
 
 
 def test_an_errand_that_is_cancelled_leaves_no_program_behind() -> None:

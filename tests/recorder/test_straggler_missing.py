@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rerail.live.alerts import ranks_of
 from rerail.recorder.stragglers.missing import find_missing
 from rerail.records import BlackBox, CollectiveCall, Event
@@ -61,3 +63,24 @@ def test_an_alert_stands_until_it_is_over() -> None:
     assert ranks_of([slow, away]) == ["rank 2 is away", "rank 1 is slow"]
     over = Event(3.0, "rank-missing-over", {"text": "it has come"})
     assert ranks_of([slow, away, over]) == ["rank 1 is slow"]
+
+
+def worker(rank: int) -> BlackBox:
+    """Of a loader: it has the environment of its rank, and a box of its own."""
+    return replace(box(rank), pid=500 + rank, started_t_seconds=2.0)
+
+
+def test_loader_workers_of_a_rank_do_not_hide_it() -> None:
+    boxes = [box(0, DONE, WAITS), worker(0), box(1, DONE), worker(1), box(2, DONE, WAITS)]
+    missing = find_missing(boxes, 93.0, 0.05)
+    assert missing is not None and (missing.rank, missing.pid) == (1, 101)
+    assert missing.waiting == (0, 2)
+
+
+def test_those_of_before_a_restart_wait_for_nobody() -> None:
+    """Of the killed ones one had waited; the new ones are in a long evaluation."""
+    before = [box(0, DONE, WAITS), box(1, DONE)]
+    after = [replace(box(rank, call(2, 300.0, 300.1)), pid=200 + rank) for rank in (0, 1)]
+    assert find_missing([*before, *after], 400.0, 0.1, living={200, 201}) is None
+    assert find_missing(before, 400.0, 0.1, living=set()) is None
+    assert find_missing(before, 400.0, 0.1, living={100}) is not None  # it was killed alone

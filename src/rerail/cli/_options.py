@@ -46,6 +46,17 @@ def json_option(function: F) -> F:
     )(function)
 
 
+def command_argument(function: F) -> F:
+    """-- CMD..., given to the command as `command`."""
+    return click.argument(
+        "command",
+        nargs=-1,
+        type=click.UNPROCESSED,
+        metavar="-- CMD...",
+        shell_complete=completes("command"),
+    )(function)
+
+
 def stall_option(function: F) -> F:
     """--stall SECONDS, given to the command as `stall_seconds`."""
     return click.option(

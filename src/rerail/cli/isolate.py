@@ -24,6 +24,7 @@ from rerail.cli._experiments import (
     notify_answer,
 )
 from rerail.cli._options import (
+    command_argument,
     completes,
     home_option,
     json_option,
@@ -124,13 +125,7 @@ if TYPE_CHECKING:
 )
 @click.option("--list", "lists", is_flag=True, help="Only show which changes apply to CMD.")
 @json_option
-@click.argument(
-    "command",
-    nargs=-1,
-    type=click.UNPROCESSED,
-    metavar="-- CMD...",
-    shell_complete=completes("command"),
-)
+@command_argument
 def command(
     home: Path | None,
     tries: tuple[str, ...],

@@ -25,7 +25,7 @@ from rerail.cli._aftermath import (
     write_elsewhere,
 )
 from rerail.cli._options import (
-    completes,
+    command_argument,
     home_option,
     job_options,
     json_option,
@@ -134,13 +134,7 @@ FINISH_LINE_SECONDS = 2.0
     help="A descriptor for the path of the run's folder: what `rerail.record` asks for.",
 )
 @json_option
-@click.argument(
-    "command",
-    nargs=-1,
-    type=click.UNPROCESSED,
-    metavar="-- CMD...",
-    shell_complete=completes("command"),
-)
+@command_argument
 def command(
     home: Path | None,
     stall_seconds: float | None,

@@ -23,6 +23,7 @@ from rerail.cli._experiments import (
     notify_answer,
 )
 from rerail.cli._options import (
+    command_argument,
     completes,
     home_option,
     json_option,
@@ -59,13 +60,7 @@ if TYPE_CHECKING:
 @keep_option
 @fresh_option
 @json_option
-@click.argument(
-    "command",
-    nargs=-1,
-    type=click.UNPROCESSED,
-    metavar="-- CMD...",
-    shell_complete=completes("command"),
-)
+@command_argument
 def command(
     home: Path | None,
     changes: tuple[str, ...],

@@ -113,7 +113,7 @@ def act(line: str, cell: str | None, run_cell: Callable[[str], Any]) -> None:
     elif word == "off":
         _say(_kernel.end)
     elif word == "last":
-        _say(lambda: _death_in_words(next(iter(runs()))))
+        _say(lambda: f"last recorded {_death_in_words(next(iter(runs())))}")
     elif word:
         print("rerail: type %rerail on, %rerail off, %rerail last, or %%rerail above a cell")
     elif _kernel.is_on:
@@ -124,7 +124,7 @@ def act(line: str, cell: str | None, run_cell: Callable[[str], Any]) -> None:
 
 def _say(make: Callable[[], str]) -> None:
     try:
-        print(f"rerail: {make()}")
+        print(f"rerail {make()}")
     except Exception as error:
         print(f"rerail cannot do that here ({type(error).__name__}: {error})")
 

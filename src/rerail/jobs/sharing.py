@@ -76,7 +76,7 @@ class Sharing:
             try:
                 process.wait(patience)
             except subprocess.TimeoutExpired:
-                return [f"{self.shown} does not have all of this run yet; it is tried on"]
+                return [f"{self.shown} does not have all of this run yet; the copying goes on"]
         return []
 
 

@@ -46,7 +46,8 @@ def headline(first: First, standings: Sequence[Standing], absent: Sequence[int],
         when = _when(lost.lost_link_t)
         said = f"{subject} lost its network{step}: {lost.lost_link.interface} went down{when}"
     elif first.kind == "left":
-        said = f"{subject} ended with exit code 0{step},{_when(first.t)}, before the others"
+        when = f",{_when(first.t)}" if first.t is not None else ""
+        said = f"{subject} ended with exit code 0{step}{when}, before the others"
     elif first.kind == "stuck":
         failed = [each for each in standings if each.state == "failed"]
         ranks = sorted({rank for each in failed for rank in each.member.rank_numbers})

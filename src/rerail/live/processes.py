@@ -133,6 +133,8 @@ def _pace(box: BlackBox | None) -> dict[str, float]:
     points = box.history[-_PACE_STEPS:] if box is not None and box.rank is not None else []
     if box is None or len(points) < 2 or points[-1].step <= points[0].step:
         return {}
+    if not box.optimizer_steps:  # a damaged box
+        return {}
     lasted = points[-1].t_seconds - points[0].t_seconds
     step = lasted / (points[-1].step - points[0].step)
     if step <= 0:

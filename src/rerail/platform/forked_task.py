@@ -44,6 +44,25 @@ class ForkedTask:
                 os._exit(status)
         return cls(name, pid, seconds)
 
+    @classmethod
+    def start_with_answer(
+        cls, name: str, work: Callable[[int], None], seconds: float
+    ) -> tuple[ForkedTask, int]:
+        """`work` gets a pipe to write into; its other end, for a read that does not wait, is ours.
+
+        Nothing stays open where no child can be made (OSError).
+        """
+        read_end, write_end = os.pipe()
+        try:
+            task = cls.start(name, lambda: work(write_end), seconds)
+        except OSError:
+            os.close(read_end)
+            raise
+        finally:
+            os.close(write_end)
+        os.set_blocking(read_end, False)
+        return task, read_end
+
     def is_over(self) -> bool:
         """True once it has ended; kills it when its time is up. `problem` says what went wrong."""
         if self._is_over:

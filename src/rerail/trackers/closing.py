@@ -36,7 +36,7 @@ class Closing:
 
     def notices(self) -> list[str]:
         if self._process is None:
-            return ["no tracker was told: no process could be started for it"]
+            return ["its runs in trackers stay open: the process that closes them did not start"]
         left = patience_seconds() - (time.monotonic() - self._began)
         answers = answers_of(self._process, max(left, 0.0))
         said = [_sentence(answer) for answer in answers]
@@ -47,7 +47,7 @@ class Closing:
             name = NAMES[self._runs[0].tracker]
             said.append(f"{name} has not answered yet; {self._folder}/events.jsonl will say")
         elif missing > 0:
-            said.append("a tracker was not told: the process that should have failed")
+            said.append("a run in a tracker stays open: the process that closes it failed")
         return said
 
 

@@ -20,6 +20,7 @@ static object *helper_of[HELPER_COUNT];
 static object *name_of_shape, *name_of_bytes;
 static object *list_type; /* of the list that the helpers came in */
 static int is_in_use;
+static int has_rows; /* this process has called one */
 
 static struct group { object *group; int index; } groups[MOST_GROUPS + 1];
 static int64_t calls_in[MOST_GROUPS + 1]; /* by index */
@@ -167,16 +168,17 @@ static void measure(object *given, int64_t *bytes, int64_t *shape) {
     type = python.type_of(given);
     python.decref(type); /* alive as long as what it is the type of */
     if (type == helper_of[TENSOR_TYPE] || type == helper_of[PARAMETER_TYPE]) {
+      python.incref(given); /* a list may let go of it meanwhile */
       if (is_quiet()) {
         object *sides = python.attribute(given, name_of_shape);
-        *bytes = attribute_number(given, name_of_bytes);
-        if (sides == NULL) {
-          python.clear_error();
-        } else {
+        if (sides != NULL) {
           *shape = packed(sides);
           python.decref(sides);
         }
+        python.clear_error(); /* a nested tensor has no shape; nothing is asked with one pending */
+        *bytes = attribute_number(given, name_of_bytes);
       }
+      python.decref(given);
       break;
     }
     given = type == list_type && python.list_size(given) > 0 ? python.list_item(given, 0) : NULL;
@@ -186,10 +188,11 @@ static void measure(object *given, int64_t *bytes, int64_t *shape) {
 /* ---- rows ------------------------------------------------------------------------------------- */
 
 static int64_t enter(int op, object *const *arguments, ptrdiff_t count) {
-  int64_t *box = words(), *row, number = box[word_of[COUNT]] + 1, bytes = 0, shape = 0;
+  int64_t *box = words(), *row, number, bytes = 0, shape = 0;
   int group = count > 0 ? group_index(arguments[0]) : 0;
   int place = place_of_caller();
   measure(count > 1 ? arguments[1] : NULL, &bytes, &shape);
+  number = box[word_of[COUNT]] + 1; /* not before: another thread may have run meanwhile */
   row = box + word_of[RING] + number % word_of[RING_LENGTH] * word_of[ROW_WORDS];
   row[0] = number;
   row[1] = monotonic_ns();
@@ -199,6 +202,7 @@ static int64_t enter(int op, object *const *arguments, ptrdiff_t count) {
   row[5] = bytes;
   row[6] = shape;
   box[word_of[COUNT]] = number;
+  has_rows = 1;
   return number;
 }
 
@@ -241,6 +245,16 @@ void collectives_end(int what, int64_t number, object *result) {
     }
   }
   leave(number, result == NULL);
+}
+
+/* A child's box is empty: what its parent keeps in its own is unknown there. */
+void collectives_after_fork(void) {
+  if (!has_rows) return; /* nothing is known, and no page of a worker's needs to be copied */
+  has_rows = 0;
+  memset(groups, 0, sizeof groups);
+  memset(calls_in, 0, sizeof calls_in);
+  memset(places, 0, sizeof places);
+  memset(pending, 0, sizeof pending);
 }
 
 /* `given`: enum word; `helpers`: a list in the order of enum helper, kept for good. */

@@ -17,6 +17,7 @@ int collectives_are_in_use(void);
 /* The number in the ring, 0 if it is not known; with the interpreter's lock held. */
 int64_t collectives_begin(int what, object *const *arguments, ptrdiff_t count);
 void collectives_end(int what, int64_t number, object *result); /* NULL: it raised */
+void collectives_after_fork(void);
 
 /* pycall.c: NULL if it raised, which is forgotten. */
 object *call_hidden(object *function, object *argument);

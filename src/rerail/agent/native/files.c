@@ -12,6 +12,7 @@
 #define _GNU_SOURCE
 #endif
 #include "agent.h"
+#include "collectives.h"
 #include "first_page.h"
 #include "lent_boxes.h"
 #include "text.h"
@@ -278,6 +279,7 @@ static void after_fork_in_child(void) {
   head.fork_parent_had_threads = threads_before_fork > 1;
   *agent_box = head;
   crash_after_fork();
+  collectives_after_fork();
   if (lent_boxes_has_own()) {
     write_head(pid, start_ticks_of_child());
     first_page_write();

@@ -13,6 +13,7 @@
 #include "counting.h"
 #include "python_functions.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,11 +64,50 @@ RERAIL_EXPORT void rerail_hide_hooks_from(object *setter) {
   compiler_setter = setter;
 }
 
+struct error {
+  object *type, *value, *traceback;
+};
+
+static void take_error(struct error *error) {
+  python.fetch_error(&error->type, &error->value, &error->traceback);
+}
+
+static void put_error(struct error *error) {
+  python.restore_error(error->type, error->value, error->traceback);
+  memset(error, 0, sizeof *error);
+}
+
+static void drop_error(struct error *error) {
+  if (error->type != NULL) python.decref(error->type);
+  if (error->value != NULL) python.decref(error->value);
+  if (error->traceback != NULL) python.decref(error->traceback);
+  memset(error, 0, sizeof *error);
+}
+
+/* Ctrl-C, or sys.exit in a handler of SIGTERM: Python runs such handlers wherever it is, so in a
+ * hook as well. What they raise is for the user's program. */
+static int is_interrupted(void) { return !python.error_is(python.exception); }
+
+static struct error interruption;
+static pthread_t interrupted;
+
+/* Whether one came in call_hidden; if so it is pending now. */
+static int was_interrupted(void) {
+  if (interruption.type == NULL || !pthread_equal(interrupted, pthread_self())) return 0;
+  put_error(&interruption);
+  return 1;
+}
+
 /* For other parts of the library: a Python function of the stub that torch does not see. */
 object *call_hidden(object *function, object *argument) {
   object *compiler = set_compiler(python.none), *answer, *ours;
   answer = python.call_with(function, argument, NULL);
-  if (answer == NULL) python.clear_error();
+  if (answer == NULL && is_interrupted() && interruption.type == NULL) {
+    take_error(&interruption);
+    interrupted = pthread_self();
+  } else if (answer == NULL) {
+    python.clear_error();
+  }
   if (compiler != NULL) {
     ours = set_compiler(compiler);
     if (ours != NULL) python.decref(ours);
@@ -77,12 +117,12 @@ object *call_hidden(object *function, object *argument) {
 }
 
 /* before(arguments, keywords) and after(arguments, keywords, result); keywords is None when there
- * are none, result is Ellipsis when the call raised. */
-static void call_hook(object *parts, enum part which, object *arguments, object *keywords,
+ * are none, result is Ellipsis when the call raised. 0: it was interrupted, which is pending. */
+static int call_hook(object *parts, enum part which, object *arguments, object *keywords,
                       object *result) {
   object *hook = python.list_item(parts, which);
   object *answer, *compiler;
-  if (hook == python.none) return;
+  if (hook == python.none) return 1;
   python.incref(hook);
   compiler = set_compiler(python.none);
   answer = python.call_with(hook, arguments, keywords != NULL ? keywords : python.none, result,
@@ -98,21 +138,32 @@ static void call_hook(object *parts, enum part which, object *arguments, object 
   python.decref(hook);
   if (answer != NULL) {
     python.decref(answer);
-  } else {
-    disable(parts, which);
+    return 1;
   }
+  if (is_interrupted()) return 0;
+  disable(parts, which);
+  return 1;
 }
 
-static void call_hook_after(object *parts, object *arguments, object *keywords, object *result) {
-  object *type, *value, *traceback;
-  if (python.list_item(parts, AFTER) == python.none) return;
-  if (result != NULL) {
-    call_hook(parts, AFTER, arguments, keywords, result);
-    return;
+/* A signal may have come during the call: its handler runs before the hook, and not within it. */
+static object *call_hook_after(object *parts, object *arguments, object *keywords,
+                               object *result) {
+  struct error error = {NULL, NULL, NULL};
+  if (python.list_item(parts, AFTER) == python.none) return result;
+  if (result == NULL) take_error(&error);
+  if (python.check_signals() != 0) {
+    if (result != NULL) python.decref(result);
+    result = NULL;
+    drop_error(&error);
+    take_error(&error);
   }
-  python.fetch_error(&type, &value, &traceback);
-  call_hook(parts, AFTER, arguments, keywords, python.ellipsis);
-  python.restore_error(type, value, traceback);
+  if (!call_hook(parts, AFTER, arguments, keywords, result != NULL ? result : python.ellipsis)) {
+    if (result != NULL) python.decref(result);
+    drop_error(&error);
+    return NULL;
+  }
+  if (result == NULL) put_error(&error);
+  return result;
 }
 
 /* A built-in function pickles by its name and shows as a function only if what it belongs to is a
@@ -151,12 +202,11 @@ static object *call_between_hooks(object *self, object *arguments, object *keywo
   int is_due = counting_hooks_are_due(plan);
   object *result;
   int64_t began_ns;
-  if (is_due) call_hook(wrapper->parts, BEFORE, arguments, keywords, NULL);
+  if (is_due && !call_hook(wrapper->parts, BEFORE, arguments, keywords, NULL)) return NULL;
   began_ns = counting_before(plan);
   result = python.call(wrapper->wrapped, arguments, keywords);
   counting_after(plan, began_ns, result == NULL);
-  if (is_due) call_hook_after(wrapper->parts, arguments, keywords, result);
-  return result;
+  return is_due ? call_hook_after(wrapper->parts, arguments, keywords, result) : result;
 }
 
 static object *tuple_of(object *const *arguments, ptrdiff_t count) {
@@ -186,7 +236,9 @@ static object *call_array_between_hooks(object *self, object *const *arguments, 
   if (plan->collective != 0 && collectives_are_in_use()) {
     number = collectives_begin(plan->collective, arguments, count);
     began_ns = counting_before(plan);
-    result = python.call_array(wrapper->wrapped, arguments, (size_t)count, names);
+    result = was_interrupted()
+                 ? NULL
+                 : python.call_array(wrapper->wrapped, arguments, (size_t)count, names);
     counting_after(plan, began_ns, result == NULL);
     collectives_end(plan->collective, number, result);
     return result;
@@ -200,11 +252,14 @@ static object *call_array_between_hooks(object *self, object *const *arguments, 
   tuple = tuple_of(arguments, count);
   if (tuple == NULL) return NULL;
   dict = names != NULL ? dict_of(names, arguments + count) : NULL;
-  call_hook(wrapper->parts, BEFORE, tuple, dict, NULL);
-  began_ns = counting_before(plan);
-  result = python.call_array(wrapper->wrapped, arguments, (size_t)count, names);
-  counting_after(plan, began_ns, result == NULL);
-  call_hook_after(wrapper->parts, tuple, dict, result);
+  if (!call_hook(wrapper->parts, BEFORE, tuple, dict, NULL)) {
+    result = NULL;
+  } else {
+    began_ns = counting_before(plan);
+    result = python.call_array(wrapper->wrapped, arguments, (size_t)count, names);
+    counting_after(plan, began_ns, result == NULL);
+    result = call_hook_after(wrapper->parts, tuple, dict, result);
+  }
   python.decref(tuple);
   if (dict != NULL) python.decref(dict);
   return result;

@@ -35,7 +35,9 @@ static int find_functions(void) {
       {"PyObject_GetAttr", &python.attribute},
       {"PyObject_Type", &python.type_of},
       {"PyType_IsSubtype", &python.is_subtype},
+      {"PyErr_CheckSignals", &python.check_signals},
       {"PyErr_Clear", &python.clear_error},
+      {"PyErr_ExceptionMatches", &python.error_is},
       {"PyErr_Fetch", &python.fetch_error},
       {"PyErr_Restore", &python.restore_error},
       {"Py_IncRef", &python.incref},
@@ -48,6 +50,9 @@ static int find_functions(void) {
     if (found == NULL) return 0;
     memcpy(wanted[i].where, &found, sizeof found);
   }
+  object **exception = dlsym(RTLD_DEFAULT, "PyExc_Exception");
+  if (exception == NULL) return 0;
+  python.exception = *exception;
   *(void **)&python.call_array = dlsym(RTLD_DEFAULT, "PyObject_Vectorcall");
   *(void **)&python.frame_instruction = dlsym(RTLD_DEFAULT, "PyFrame_GetLasti");
   *(void **)&python.current_frame = dlsym(RTLD_DEFAULT, "PyEval_GetFrame");

@@ -41,11 +41,14 @@ struct python_functions {
   object *(*frame_back)(object *frame);
   object *(*frame_code)(object *frame);
   int (*frame_instruction)(object *frame);
+  int (*check_signals)(void); /* runs the user's handlers; not 0: one of them raised */
+  int (*error_is)(object *type);
   void (*clear_error)(void);
   void (*fetch_error)(object **, object **, object **);
   void (*restore_error)(object *, object *, object *);
   void (*incref)(object *);
   void (*decref)(object *);
+  object *exception; /* the type */
   object *none;
   object *ellipsis;
   object *parts_key;

@@ -19,6 +19,7 @@ import rerail_layout as layout
 import rerail_native as native
 from rerail_box import floats, numbers  # noqa: F401  both are given anew after a fork
 
+PID = layout.HEAD["pid"] // 8
 COUNT = layout.WORD["collective_count"]
 TIME = layout.WORD["collective_ns"]
 WAITED_FOR = layout.WORD["collective_waited_for"]
@@ -65,11 +66,13 @@ shapes = {}  # shape: packed
 is_own = {}  # id of a code: [the code, whether it is the user's own]
 place_of = {}  # (id of a code, instruction): index of its place
 plain = []  # types of tensors that can be asked for their shape unnoticed
+whose = [0]  # pid of the process that all of these are of
 gradients = [False, None]  # whether a reducer waits for the backward call; number in the ring
 
 
 def enter(op, group, tensor):
     """A new row; its number."""
+    forget_parent()
     count = numbers[COUNT] + 1
     known = sequences.get(id(group)) or add_group(group)
     known[0] += 1
@@ -122,8 +125,8 @@ def add_place(frame):
     index = (count - 1) % layout.PLACE_LENGTH + 1
     for key in [key for key, value in place_of.items() if value == index]:
         del place_of[key]  # the oldest gives way
-    if native.library is not None:
-        native.library.rerail_forget_place(index)
+    if native.locked is not None:
+        native.locked.rerail_forget_place(index)
     text = "%s\0%d\0%s" % (code.co_filename, frame.f_lineno, code.co_name)
     raw = text.encode("utf-8", "replace")
     size = layout.PLACE_CAPACITY
@@ -159,13 +162,22 @@ def add_group(group):
     return known
 
 
+def forget_parent():
+    """A forked child's box is empty, so what its parent had written into its own is unknown."""
+    if whose[0] != numbers[PID]:
+        whose[0] = numbers[PID]
+        for known in (pending, sequences, groups, place_of):
+            known.clear()
+
+
 def forget_group(key):
     sequences.pop(key, None)
-    if native.library is not None:
-        native.library.rerail_forget_group(key)
+    if native.locked is not None:
+        native.locked.rerail_forget_group(key)
 
 
 def index_of_group(group):
+    forget_parent()
     return (sequences.get(id(group)) or add_group(group))[1]
 
 

@@ -20,9 +20,11 @@ OPEN, CLOSED_AT_EXIT, CLOSED_FAILING = "open", "closed at exit", "closed failing
 _runs = {}  # (tracker, run) -> what is written down of it
 _failing = {}  # the same key -> id of the exception that passed through as it was closed
 _is_ending = False
+_whose = 0  # pid of the process that these are of
 
 
 def opened(tracker, run, package, **about):
+    _forget_parent()
     row = {"tracker": tracker, "run": _text(run), "state": OPEN, "package": _home_of(package)}
     row.update((name, _text(value)) for name, value in about.items() if value is not None)
     _runs.pop((tracker, row["run"]), None)
@@ -36,6 +38,7 @@ def opened(tracker, run, package, **about):
 
 def closed(tracker, run):
     """A run that ended before the program did is no longer of interest."""
+    _forget_parent()
     key = tracker, _text(run)
     if key not in _runs:
         return
@@ -50,11 +53,21 @@ def closed(tracker, run):
     _write()
 
 
+def _forget_parent():
+    """What a forked child has from its parent is for the parent to write down."""
+    global _whose
+    if _whose != os.getpid():
+        _whose = os.getpid()
+        _runs.clear()
+        _failing.clear()
+
+
 def _at_exit():
     """Before the trackers' own: they close what is open, as if all were well."""
     global _is_ending
     try:
         _is_ending = True
+        _forget_parent()
         last = getattr(sys, "last_value", None)
         for key, known in _failing.items():
             if last is not None and known != id(last):  # that one was caught
@@ -83,11 +96,16 @@ def _home_of(package):
 
 
 def without_login(uri):
+    """Without name and password, and without the query, where some put them."""
     before, sign, rest = str(uri).partition("://")
-    if not sign or "@" not in rest.partition("/")[0]:
+    if not sign or rest.startswith("/"):
         return str(uri)
-    host, slash, path = rest.partition("/")
-    return before + sign + host.rpartition("@")[2] + slash + path
+    if before.startswith("http"):
+        host, slash, path = rest.partition("/")
+        rest = host.rpartition("@")[2] + slash + path
+    else:  # SQLAlchemy takes a password with a slash or a question mark in it
+        rest = rest.rpartition("@")[2]
+    return before + sign + rest.partition("?")[0]
 
 
 def _write():

@@ -16,11 +16,12 @@ _make = None
 _function = None
 _hide_hooks_from = None
 _use_collectives = None
+locked = None  # the same library, for functions that need the interpreter's lock
 
 
 def load(path):
     """Raises OSError for a library that was built from other sources than this file."""
-    global library, _make, _function, _hide_hooks_from, _use_collectives
+    global library, locked, _make, _function, _hide_hooks_from, _use_collectives
     import ctypes
 
     found = ctypes.CDLL(path)
@@ -31,7 +32,6 @@ def load(path):
     found.rerail_start.restype = ctypes.c_void_p
     found.rerail_handler_of.restype = ctypes.c_void_p
     found.rerail_forget_handler_of.argtypes = (ctypes.c_int, ctypes.c_void_p)
-    found.rerail_forget_group.argtypes = (ctypes.c_void_p,)
     with_lock = ctypes.PyDLL(path)
     thing, text = ctypes.py_object, ctypes.c_char_p
     make = with_lock.rerail_wrap
@@ -44,8 +44,10 @@ def load(path):
     hide_hooks_from.restype = None
     use_collectives = with_lock.rerail_use_collectives
     use_collectives.argtypes = (text, thing)
+    with_lock.rerail_forget_group.argtypes = (ctypes.c_void_p,)
+    with_lock.rerail_forget_place.argtypes = (ctypes.c_int,)
     # All of them or none: a library that lacks one is not used at all.
-    library, _make, _function = found, make, function
+    library, locked, _make, _function = found, with_lock, make, function
     _hide_hooks_from, _use_collectives = hide_hooks_from, use_collectives
 
 

@@ -13,6 +13,7 @@ parents' clean-up, or by rerail on a stall).
 from __future__ import annotations
 
 import shlex
+from collections.abc import Set
 
 from rerail.evidence.run.material import RecordedRun
 from rerail.platform.command_line import program_name
@@ -52,7 +53,8 @@ def read_outcome(run: RecordedRun) -> Outcome:
 
 def read_deaths(run: RecordedRun) -> list[Observation]:
     dead = [p for p in run.processes if p.signal is not None or (p.exit_code or 0) != 0]
-    dead = [process for process in dead if not _was_another_program(run, process)]
+    with_box = {box.pid for box in run.boxes}
+    dead = [process for process in dead if not _was_another_program(with_box, process)]
     dead += _vanished(run)
     dead.sort(key=lambda p: (p.ended_t_seconds is None, p.ended_t_seconds or 0.0))
     if len(dead) > MOST_DEATHS:
@@ -64,7 +66,7 @@ def read_deaths(run: RecordedRun) -> list[Observation]:
     return [_death(run, process) for process in dead]
 
 
-def _was_another_program(run: RecordedRun, process: ProcessRecord) -> bool:
+def _was_another_program(with_box: Set[int], process: ProcessRecord) -> bool:
     """A `git` or `sh` that was gone before anybody saw its name: it stands as a worker that failed.
 
     A child that Python forks has a black box of its own, where its parent has one. One that is on
@@ -75,8 +77,7 @@ def _was_another_program(run: RecordedRun, process: ProcessRecord) -> bool:
     ended = process.ended_t_seconds
     if ended is None or ended - process.started_t_seconds > _BRIEF_SECONDS:
         return False
-    pids = {box.pid for box in run.boxes}
-    return process.pid not in pids and process.parent_pid in pids
+    return process.pid not in with_box and process.parent_pid in with_box
 
 
 def _vanished(run: RecordedRun) -> list[ProcessRecord]:

@@ -8,7 +8,7 @@ ranks.py.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rerail.evidence.run.material import RecordedRun
@@ -85,18 +85,20 @@ class RankStory:
 def rank_stories(run: RecordedRun) -> list[RankStory]:
     """Of every rank, in their order; of a restarted one the last process."""
     crashes = {f"{c.pid}-{c.start_ticks}": c for c in run.crashes}
+    by_pid = {process.pid: process for process in run.processes}
     found: dict[int, RankStory] = {}
     for process in sorted(run.processes, key=lambda p: p.started_t_seconds):
         rank = run.rank_of(process)
-        if rank is None or process.role in NOT_RANKS or _is_of_a_rank(run, process, rank):
+        if rank is None or process.role in NOT_RANKS or _is_of_a_rank(run, by_pid, process, rank):
             continue
         found[rank] = _story(run, process, rank, crashes.get(process.key))
     return [found[rank] for rank in sorted(found)]
 
 
-def _is_of_a_rank(run: RecordedRun, process: ProcessRecord, rank: int) -> bool:
+def _is_of_a_rank(
+    run: RecordedRun, by_pid: Mapping[int, ProcessRecord], process: ProcessRecord, rank: int
+) -> bool:
     """What a rank starts has its environment and is none, also where a shell is in between."""
-    by_pid = {p.pid: p for p in run.processes}
     seen = {process.pid}
     while (parent := by_pid.get(process.parent_pid or 0)) is not None and parent.pid not in seen:
         if parent.role not in NOT_RANKS and run.rank_of(parent) == rank:

@@ -144,10 +144,12 @@ class Watching:
         return self._stalling.last_hang() if self._stalling is not None else None
 
     def close(self) -> None:
-        parts = self._parts
-        if self._stalling is not None:
-            self._stalling.close(parts.streams.relay.bytes_total, parts.sampling.cpu_seconds)
+        parts, stalling = self._parts, self._stalling
+        attempt = parts.record.attempt
+        if stalling is not None:
+            printed, used = parts.streams.relay.bytes_total, parts.sampling.cpu_seconds
+            attempt("stall watch", lambda: stalling.close(printed, used))
         if self._metrics is not None:
-            self._metrics.close()
+            attempt("metrics file", self._metrics.close)
         if self._ranks is not None:
-            self._ranks.close()
+            attempt("ranks", self._ranks.close)

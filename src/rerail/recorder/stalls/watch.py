@@ -128,21 +128,13 @@ class Stalling:
             self._tell("stall", stalled)
         t, action = round(self._writer.now(), 3), self._options.on_stall
         records = [process.record() for process in self._tree.living.values()]
-        read_end, write_end = os.pipe()
 
-        def take() -> None:
+        def take(write_end: int) -> None:
             from rerail.recorder.stalls.look import look_closer
 
             look_closer(self._writer, records, stalled, t, action).send(write_end)
 
-        try:
-            task = ForkedTask.start("stacks", take, STACKS_SECONDS)
-        except OSError:
-            os.close(read_end)
-            raise
-        finally:
-            os.close(write_end)
-        os.set_blocking(read_end, False)
+        task, read_end = ForkedTask.start_with_answer("stacks", take, STACKS_SECONDS)
         self._look = (task, read_end, stalled)
         self._tree.own_helpers.add(task.pid)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 
 from rerail.agent import rerail_layout as layout
@@ -18,6 +19,7 @@ from rerail.recorder.vitals.progress import OpenBoxes
 
 _HEAD = struct.Struct(f"={layout.HEAD_SIZE // 8}q")
 _PID = layout.HEAD["pid"] // 8
+_STARTED = layout.HEAD["started_ns"] // 8
 _GOODBYE = layout.HEAD["said_goodbye"] // 8
 _CRASHED = layout.HEAD["crash_signal"] // 8
 _NUMBERS = struct.Struct(f"={len(layout.NUMBERS)}q")
@@ -36,18 +38,15 @@ class RankCounters:
         self._boxes = OpenBoxes(agent_dir)
 
     def read(self) -> list[Sample]:
-        """Two processes may have had the same rank, one after the other: the living one counts."""
-        found: dict[int, Sample] = {}
-        for sample in self._samples():
-            known = found.get(sample.rank)
-            if known is None or known.steps < sample.steps:
-                found[sample.rank] = sample
+        """Two processes may have had the same rank, one after the other: the later one counts."""
+        found = {sample.rank: sample for _, sample in sorted(self._samples(), key=itemgetter(0))}
         return list(found.values())
 
     def close(self) -> None:
         self._boxes.close()
 
-    def _samples(self) -> Iterator[Sample]:
+    def _samples(self) -> Iterator[tuple[int, Sample]]:
+        """With when their processes started."""
         for descriptor, offset in self._boxes.places():
             try:
                 sample = _read(descriptor, offset)
@@ -57,7 +56,7 @@ class RankCounters:
                 yield sample
 
 
-def _read(descriptor: int, offset: int) -> Sample | None:
+def _read(descriptor: int, offset: int) -> tuple[int, Sample] | None:
     def words(shape: struct.Struct, at: int) -> tuple[int, ...]:
         return shape.unpack(os.pread(descriptor, shape.size, offset + at))
 
@@ -76,8 +75,8 @@ def _read(descriptor: int, offset: int) -> Sample | None:
     waited = max(by_name["collective_ns"], 0)
     if any(later[row] & 0xFF == _GRADIENTS for row in rows):
         waited += max(by_name["backward_ns"], 0)  # where DistributedDataParallel waits
-    pid = head[_PID]
-    return Sample(rank, pid, steps, step_ns, waited, max(by_name["data_wait_ns"], 0), _queued(pid))
+    pid, loaded = head[_PID], max(by_name["data_wait_ns"], 0)
+    return head[_STARTED], Sample(rank, pid, steps, step_ns, waited, loaded, _queued(pid))
 
 
 def _number(numbers: tuple[int, ...], name: str) -> int:

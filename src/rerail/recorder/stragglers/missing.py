@@ -7,7 +7,7 @@ timeout of gloo or NCCL comes after ten minutes or thirty, and names the ranks t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from rerail.records import BlackBox, CollectiveCall
@@ -44,11 +44,18 @@ class Missing:
         )
 
 
-def find_missing(boxes: Sequence[BlackBox], now: float, step_seconds: float) -> Missing | None:
+def find_missing(
+    boxes: Sequence[BlackBox],
+    now: float,
+    step_seconds: float,
+    living: Container[int] | None = None,  # pids; None: nobody has died
+) -> Missing | None:
     """The rank furthest behind in a group in which all others wait, and nobody has left since."""
-    ranks = [box for box in boxes if box.rank is not None and not box.said_goodbye]
-    waits = {box.rank or 0: call for box in ranks if (call := _waits_in(box)) is not None}
-    absent = [box for box in ranks if box.rank not in waits]
+    ranks = [box for box in _one_of_each(boxes) if not box.said_goodbye]
+    in_one = {box.rank or 0: call for box in ranks if (call := _waits_in(box)) is not None}
+    absent = [box for box in ranks if box.rank not in in_one]
+    dead = [box.rank for box in ranks if living is not None and box.pid not in living]
+    waits = {rank: call for rank, call in in_one.items() if rank not in dead}
     if not waits or len(absent) != 1:
         return None
     box = absent[0]
@@ -59,6 +66,21 @@ def find_missing(boxes: Sequence[BlackBox], now: float, step_seconds: float) -> 
     if _sequence(box, call) >= call.sequence:
         return None  # it has been there: they wait for something else
     return Missing(box.rank or 0, box.pid, call, tuple(sorted(waits)), seconds)
+
+
+def _one_of_each(boxes: Sequence[BlackBox]) -> list[BlackBox]:
+    """The process that entered a collective last: not a loader worker of the rank, which has its
+    environment, and not the one that had this rank before a restart."""
+    found: dict[int, BlackBox] = {}
+    for box in boxes:
+        known = found.get(box.rank) if box.rank is not None else None
+        if box.rank is not None and (known is None or _last_entered(known) < _last_entered(box)):
+            found[box.rank] = box
+    return list(found.values())
+
+
+def _last_entered(box: BlackBox) -> float:
+    return box.collectives[-1].entered_t_seconds if box.collectives else float("-inf")
 
 
 def _waits_in(box: BlackBox) -> CollectiveCall | None:

@@ -95,7 +95,8 @@ class RankWatch:
     # -- a rank that the others wait for ------------------------------------------------------
 
     def _look_for_missing(self) -> None:
-        missing = find_missing(self._boxes.read(), self._writer.now(), self._pace)
+        living = {process.pid for process in self._tree.living.values()}
+        missing = find_missing(self._boxes.read(), self._writer.now(), self._pace, living)
         if missing is None:
             return
         may_disturb = missing.seconds >= _DISTURB_SECONDS
@@ -103,9 +104,8 @@ class RankWatch:
             return
         self._told[missing.key] = may_disturb
         records = [p.record() for p in self._tree.living.values() if p.pid == missing.pid]
-        read_end, write_end = os.pipe()
 
-        def take() -> None:
+        def take(write_end: int) -> None:
             from rerail.recorder.stalls.message import place_of
             from rerail.recorder.stalls.stacks import take as take_stacks
 
@@ -113,14 +113,10 @@ class RankWatch:
             os.write(write_end, place_of(records, found).encode()[:_MOST_PLACE_BYTES])
 
         try:
-            task = ForkedTask.start("stacks", take, _STACKS_SECONDS)
+            task, read_end = ForkedTask.start_with_answer("stacks", take, _STACKS_SECONDS)
         except OSError:
-            os.close(read_end)
             self._tell_missing(missing, "")
             return
-        finally:
-            os.close(write_end)
-        os.set_blocking(read_end, False)
         self._look = (task, read_end, missing)
         self._tree.own_helpers.add(task.pid)
 
@@ -140,7 +136,7 @@ class RankWatch:
     def _goes_on(self) -> None:
         missing, self._missing = self._missing, None
         if missing is not None:
-            text = f"rank {missing.rank} (pid {missing.pid}) has come, and the ranks go on"
+            text = f"rank {missing.rank} (pid {missing.pid}) has entered it, and the ranks go on"
             event: dict[str, Any] = {"rank": missing.rank, "pid": missing.pid, "text": text}
             self._writer.event("rank-missing-over", **event)
             say(text, self._is_quiet)

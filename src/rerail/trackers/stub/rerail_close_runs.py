@@ -72,9 +72,16 @@ def close_mlflow(run, asked):
 
 
 def without_login(uri):
-    before, sign, rest = uri.partition("://")
-    host, slash, path = rest.partition("/")
-    return before + sign + host.rpartition("@")[2] + slash + path if sign else uri
+    """Without name and password, and without the query, where some put them."""
+    before, sign, rest = str(uri).partition("://")
+    if not sign or rest.startswith("/"):
+        return str(uri)
+    if before.startswith("http"):
+        host, slash, path = rest.partition("/")
+        rest = host.rpartition("@")[2] + slash + path
+    else:  # SQLAlchemy takes a password with a slash or a question mark in it
+        rest = rest.rpartition("@")[2]
+    return before + sign + rest.partition("?")[0]
 
 
 def close_wandb(run, asked):
