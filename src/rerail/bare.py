@@ -20,7 +20,7 @@ IGNORED_BY_PYTHON = (_signal.SIGPIPE, _signal.SIGXFSZ)
 # The options of `rerail run`; a test compares them with the command's own.
 FLAGS = {
     *("--quiet", "-q", "--no-explain", "--no-agent", "--no-census", "--preload", "--no-preload"),
-    "--json",
+    *("--json", "--no-trackers"),
 }
 WITH_VALUE = {
     *("--home", "--stall", "--on-stall", "--label", "--name", "--restarts", "--checkpoint"),
@@ -135,7 +135,7 @@ _standby: _Standby | None = None
 def arm(arguments: list[str]) -> bool:
     """From here on the command can be run bare, if this is a `rerail run` with one."""
     global _standby
-    request = None if "_RERAIL_COMPLETE" in os.environ else parse(arguments)
+    request = parse(arguments)
     _standby = _Standby(request) if request is not None else None
     return _standby is not None
 

@@ -142,3 +142,15 @@ def test_a_store_that_cannot_be_read_offers_nothing(
     (tmp_path / "runs").write_text("no folder")
     folder, environ = shell
     assert in_bash((folder, {**environ, "RERAIL_HOME": str(tmp_path)}), "rerail show zz") == []
+
+
+def test_a_variable_that_was_left_set_keeps_no_command_from_running(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "rerail", "run", "-q", "--", "sh", "-c", "echo ran; exit 3"],
+        cwd=tmp_path,
+        env={**os.environ, "_RERAIL_COMPLETE": "bash_complete"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (3, "ran\n"), done.stderr

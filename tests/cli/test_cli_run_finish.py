@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -77,3 +78,36 @@ def test_without_a_terminal_there_is_nothing(tmp_path: Path) -> None:
         capture_output=True, check=False, timeout=120,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+@pytest.mark.parametrize("waits", [["--notify", "sleep 60"], ["--job", "j", "--job-dir", "file/x"]])
+def test_ctrl_c_after_the_command_has_ended_leaves_its_exit_status(
+    tmp_path: Path, waits: list[str]
+) -> None:
+    """Whoever is told may be slow, and the place of the job out of reach; that is no failure."""
+    (tmp_path / "file").write_text("no folder")
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "rerail",
+            "run",
+            "--home",
+            "home",
+            *waits,
+            "--",
+            "sh",
+            "-c",
+            "exit 3",
+        ],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    for line in process.stderr:
+        if "rerail report" in line:  # the last of the answer
+            break
+    process.send_signal(signal.SIGINT)
+    process.stderr.read()
+    assert process.wait(60) == 3

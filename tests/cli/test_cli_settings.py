@@ -112,6 +112,13 @@ WRONG = {
     "an event": ("notify-on = 'deaths'", "and 'deaths' is none of them"),
     "an empty text": ("on-stall = ' '", "on-stall = ' ': it is empty"),
     "a table": ("[isolate]\njob = 2", ":2: there is no setting 'job'; did you mean jobs?"),
+    "a user that is not there": (
+        "home = '~nosuchuser/x'",
+        ":1: home: there is no user of that name",
+    ),
+    "no number": ("stall = nan", "stall = nan: it is no finite number"),
+    "the length": (f"stall = '{'x' * 90_000}'", "'" + "x" * 59 + ": "),
+    "a key without end": (f"{'a.' * 300_000}a = 1", "a key has more than 16 parts"),
     "the syntax": ("stall = ", "is not used: Invalid value (at"),
     "the bytes": ("\ud800 = 3", "is not used: "),
 }
@@ -129,6 +136,14 @@ def test_a_wrong_setting_is_said_and_the_command_runs(place: Place, what: str) -
     assert "~/.config/rerail.toml" in about[0]
     assert place.types("config").returncode == 1
     assert place.types("run", "-q", "--", "true").stderr == ""
+
+
+def test_a_file_full_of_mistakes_takes_ten_lines_and_no_time(place: Place) -> None:
+    place.writes(user="".join(f"key{number} = 1\n" for number in range(40_000)) + "quiet = true\n")
+    done = place.types("run", "--", "sh", "-c", "echo ran; exit 7")
+    assert (done.returncode, done.stdout) == (7, "ran\n")
+    assert done.stderr.count("rerail: not used: ") == 10
+    assert place.in_force()["quiet"] == (True, "~/.config/rerail.toml")
 
 
 def test_a_wrong_variable_is_said_and_the_next_place_counts(place: Place) -> None:
@@ -177,12 +192,25 @@ def test_a_file_of_somebody_else_is_not_used(place: Place) -> None:
     assert done.returncode == 0 and "belongs to another user (number 65534)" in done.stderr
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to somebody else")
+def test_nothing_is_said_of_a_file_of_somebody_else_without_settings(place: Place) -> None:
+    place.writes(project="[project]\ndependencies = ['rerail']\n")
+    os.chown(place.project / "pyproject.toml", 65534, -1)
+    assert place.types("run", "--", "true").stderr == ""
+
+
 def test_a_named_file_stands_for_both_others(place: Place) -> None:
     place.writes(project="[tool.rerail]\nstall = 3\n", user="jobs = 2\n")
     (place.cwd / "other.toml").write_text("quiet = true\n")
     assert set(place.in_force(RERAIL_CONFIG="other.toml")) == {"quiet"}
     assert place.in_force(RERAIL_CONFIG="") == {}
     assert "there is no file none.toml" in place.types("runs", RERAIL_CONFIG="none.toml").stderr
+
+
+def test_where_nothing_is_set_the_places_are_named(place: Place) -> None:
+    place.writes()
+    told = place.types("config").stdout
+    assert "[tool.rerail] of the nearest pyproject.toml, and\n" in told
 
 
 def test_addresses_are_not_shown(place: Place) -> None:

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 from rerail.checkpoints.check import check_checkpoint
 from rerail.checkpoints.choose import choose_checkpoint
+from rerail.checkpoints.parts import ranks_in
 
 PROGRAMS = Path(__file__).parent.parent / "programs"
 
@@ -159,3 +161,14 @@ def test_deepspeed_says_how_many_ranks_wrote(tmp_path: Path, lost: str | None) -
     problem = check_checkpoint(folder).problem
     expected = "of 2 ranks zero_pp_rank_1_…_optim_states.pt is missing"
     assert problem == (expected if lost else None)
+
+
+def test_a_large_rank_is_not_counted_up_to() -> None:
+    """A folder with 300 such names took 20 seconds."""
+    tracemalloc.start()
+    try:
+        assert ranks_in([Path("x_rank_999999.bin")]) == 0
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+    assert ranks_in([Path(f"x_rank_{rank}.bin") for rank in (1, 2, 3)]) == 3

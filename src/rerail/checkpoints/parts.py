@@ -144,7 +144,7 @@ class _RankGroup:
     @property
     def is_of_ranks(self) -> bool:
         """Not lora_rank_8.pt, which is another kind of rank."""
-        return bool(self.declared) or 0 in self.ranks or self.ranks == set(range(1, self._count))
+        return bool(self.declared) or 0 in self.ranks or len(self.ranks) == self._count - 1
 
     @property
     def _count(self) -> int:

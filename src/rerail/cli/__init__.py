@@ -81,7 +81,7 @@ def group() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
     let_output_take_anything()
     try:
         status = _invoke(arguments)
@@ -94,8 +94,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _invoke(arguments: list[str]) -> int:
-    if "_RERAIL_COMPLETE" in os.environ:
-        group.main(prog_name="rerail")  # the shell asks what could be typed
+    if not arguments and "_RERAIL_COMPLETE" in os.environ:
+        group.main([], prog_name="rerail")  # the shell asks what could be typed, in variables alone
+    arguments = arguments or ["--help"]
     settings = _read_settings()
     try:
         return _invoke_with(settings, arguments)

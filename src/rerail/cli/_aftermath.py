@@ -49,7 +49,7 @@ def _append_summary(recording: Recording, path: Path) -> list[str]:
             folder = RunFolder(recording.folder)
             diagnosis = answer_on_record(folder) if recording.deserves_explanation else None
             append_to_file(path, b"\n" + step_summary(folder, diagnosis).encode("utf-8", "replace"))
-    except (Exception, AnswerOverdue) as error:
+    except (Exception, AnswerOverdue, KeyboardInterrupt) as error:
         return [f"the summary of this job was not written ({_in_short(error)})"]
     return []
 
@@ -101,6 +101,8 @@ def notify(
             is_death=recording.deserves_explanation,
             remark=remark,
         )
+    except KeyboardInterrupt:  # it goes on by itself
+        return []
     except Exception as error:
         return [f"nobody was notified ({_in_short(error)})"]
 
@@ -113,6 +115,8 @@ def finish_sharing(sharing: Sharing | None, recording: Recording, *, is_quiet: b
         said = sharing.finish()
         if recording.deserves_explanation:
             said.append(f"all nodes together: rerail explain {shlex.quote(sharing.shown)}")
+    except KeyboardInterrupt:  # it goes on by itself
+        return []
     except Exception as error:
         said = [f"the job may lack this run ({_in_short(error)})"]
     return [] if is_quiet else said

@@ -10,6 +10,7 @@ setting can name a command.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -44,6 +45,10 @@ PREFIX = "RERAIL_"
 # Names the one file to read; empty: none at all.
 INSTEAD = "RERAIL_CONFIG"
 MOST_BYTES = 1 << 20
+_MOST_PARTS = 16  # of a dotted key: the parser takes the square of that many steps
+_MOST_PROBLEMS = 10
+_LONGEST_PROBLEM = 300
+_LARGEST_WITH_LINES = 1 << 16  # a key's line is looked for in files of people, not of generators
 ENVIRONMENT, NAMED, PROJECT, USER = "environment", "named", "project", "user"
 _STRENGTH = {ENVIRONMENT: 0, NAMED: 1, PROJECT: 1, USER: 2}
 
@@ -130,7 +135,7 @@ class Settings:
                     yield option, setting, _converted(option, setting)
                     break
                 except ValueError as error:
-                    shown = "" if own in READ_ELSEWHERE else f" = {setting.value!r}"
+                    shown = "" if own in READ_ELSEWHERE else f" = {repr(setting.value)[:60]}"
                     self._leave_out(f"{setting.where}: {own}{shown}: {error}")
 
     def _read_variables(self, environ: Mapping[str, str]) -> None:
@@ -141,7 +146,9 @@ class Settings:
             if variable in known:
                 name = known[variable]
                 self.written.append(Setting(name, environ[variable], ENVIRONMENT, variable))
-            elif variable not in OTHER_VARIABLES and (near := nearest(variable, list(known))):
+            elif variable in OTHER_VARIABLES or self._is_full:
+                continue
+            elif near := nearest(variable, list(known)):
                 self._leave_out(f"there is no variable {variable}; did you mean {near}?")
 
     def _read_file(self, source: str, path: Path) -> bool:
@@ -150,8 +157,13 @@ class Settings:
             text = read_regular(path, MOST_BYTES, follows_links=True).decode("utf-8", "replace")
             if source == PROJECT and "rerail" not in text:
                 return False
-            _refuse_strangers(path)
             tables: Any = _parsed(text)
+            if path.name == "pyproject.toml":
+                tools = tables.get("tool")
+                tables = tools.get("rerail") if isinstance(tools, dict) else None
+                if tables is None:
+                    return False
+            _refuse_strangers(path)
         except FileNotFoundError:
             if source == NAMED:
                 self._leave_out(f"there is no file {_short(path)}, which {INSTEAD} names")
@@ -160,11 +172,6 @@ class Settings:
             reason = getattr(error, "strerror", None) or str(error)
             self._leave_out(f"{_short(path)} is not used: {reason}")
             return True
-        if path.name == "pyproject.toml":
-            tools = tables.get("tool")
-            tables = tools.get("rerail") if isinstance(tools, dict) else None
-            if tables is None:
-                return False
         self.files.append((source, path))
         if isinstance(tables, dict):
             self._take(tables, source, path, text, None)
@@ -179,6 +186,8 @@ class Settings:
 
         for written, value in table.items():
             name = written.replace("_", "-")
+            if self._is_full and name not in NAMES and not isinstance(value, dict):
+                continue
             line = _line_of(written, command, text)
             where = f"{_short(path)}:{line}" if line else _short(path)
             if name in NAMES:
@@ -191,9 +200,15 @@ class Settings:
                 hint = f"; did you mean {near}?" if near else ". `rerail config` lists them"
                 self._leave_out(f"{where}: there is no setting {written!r}{hint}")
 
+    @property
+    def _is_full(self) -> bool:
+        return len(self.problems) >= _MOST_PROBLEMS
+
     def _leave_out(self, problem: str) -> None:
-        if problem not in self.problems:
-            self.problems.append(problem)
+        """In a line that a person reads, and not more of them than one does."""
+        told = problem[:_LONGEST_PROBLEM]
+        if told not in self.problems and not self._is_full:
+            self.problems.append(told)
 
 
 def settable(command: click.Command) -> Iterator[click.Option]:
@@ -238,6 +253,12 @@ def _parsed(text: str) -> dict[str, Any]:
     else:
         import tomli as tomllib
 
+    parts = 0
+    for part in text.split("."):  # not by a pattern: the text is anybody's
+        is_of_key = part and not any(sign in part for sign in "\n,=[")
+        parts = parts + 1 if is_of_key else 0
+        if parts > _MOST_PARTS:
+            raise ValueError(f"a key has more than {_MOST_PARTS} parts")
     try:
         tables: dict[str, Any] = tomllib.loads(text)
     except RecursionError:
@@ -247,6 +268,8 @@ def _parsed(text: str) -> dict[str, Any]:
 
 def _line_of(key: str, command: str | None, text: str) -> int | None:
     """The line of a key, as people write it; None for other ways to write the same."""
+    if len(text) > _LARGEST_WITH_LINES:
+        return None
     wanted = f"rerail.{command}" if command else "rerail"
     table = wanted if "[" not in text.partition(key)[0] else ""
     for number, line in enumerate(text.splitlines(), 1):
@@ -275,11 +298,16 @@ def _converted(option: click.Option, setting: Setting) -> Any:
 
 def _one(option: click.Option, value: Any, setting: Setting) -> Any:
     if isinstance(option.type, click.Path) and setting.base is not None:
-        value = str(setting.base / Path(value).expanduser())
+        try:
+            value = str(setting.base / Path(value).expanduser())
+        except RuntimeError:
+            raise ValueError("there is no user of that name") from None
     kind = click.BOOL if option.is_flag else option.type
     converted = kind.convert(value, option, None)
     if isinstance(converted, str) and not converted.strip():
         raise ValueError("it is empty")
+    if isinstance(converted, float) and not math.isfinite(converted):
+        raise ValueError("it is no finite number")
     return converted
 
 

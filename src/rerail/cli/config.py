@@ -107,7 +107,8 @@ def _show(document: dict[str, Any]) -> None:
     if not rows:
         own = user_file(os.environ)
         screen.print("Nothing is set. Settings are read from RERAIL_* variables,")
-        screen.print("[tool.rerail] of the nearest pyproject.toml" + (", and" if own else "."))
+        files = "[tool.rerail] of the nearest pyproject.toml" + (", and" if own else ".")
+        screen.print(files, markup=False)
         if own:
             screen.print(str(own), markup=False, soft_wrap=True)
         screen.print(f"There are: {', '.join(k['name'] for k in document['known'])}", markup=False)

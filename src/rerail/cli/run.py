@@ -193,7 +193,7 @@ def command(
         )
     if folder_to is not None:
         os.set_inheritable(folder_to, False)  # ours, not the command's
-    sharing = _sharing(job, command, home)
+    sharing = _sharing(job, command, home, is_quiet=is_quiet)
     standard_output = bare.set_standard_output_aside() if as_json else None
     options = RunOptions(
         stall_seconds=stall_seconds,
@@ -244,20 +244,25 @@ def command(
     if folder_to is not None and is_readable(recording):
         with suppress(OSError):  # who asked for it is gone
             os.write(folder_to, os.fsencode(recording.folder))
-    _tell(recording, store, is_quiet=is_quiet, explains=not no_explain, json_to=standard_output)
-    closing = close_in_trackers(recording, store, wanted=not no_trackers)
-    notices = [
-        *write_elsewhere(recording, options.metrics_file, explains=not no_explain),
-        *notify(notifier, recording, store),
-        *outcome_in_trackers(closing),
-    ]
-    say_notices([] if is_quiet else notices)
-    say_notices(finish_sharing(sharing, recording, is_quiet=is_quiet))
+    with suppress(KeyboardInterrupt):  # pressed between two of these, which bear it themselves
+        _tell(recording, store, is_quiet=is_quiet, explains=not no_explain, json_to=standard_output)
+        closing = close_in_trackers(recording, store, wanted=not no_trackers)
+        notices = [
+            *write_elsewhere(recording, options.metrics_file, explains=not no_explain),
+            *notify(notifier, recording, store),
+            *outcome_in_trackers(closing),
+        ]
+        say_notices([] if is_quiet else notices)
+        say_notices(finish_sharing(sharing, recording, is_quiet=is_quiet))
     end_as(recording.exit_code, recording.signal_number)
 
 
 def _sharing(
-    job: tuple[str | None, str | None, int | None], command: tuple[str, ...], home: Path | None
+    job: tuple[str | None, str | None, int | None],
+    command: tuple[str, ...],
+    home: Path | None,
+    *,
+    is_quiet: bool,
 ) -> Sharing | None:
     """Only if a job was named: nothing is shown to anybody otherwise."""
     if job == (None, None, None) and not os.environ.get("RERAIL_JOB"):
@@ -266,7 +271,16 @@ def _sharing(
     from rerail.store import find_home
 
     job_id, place, nnodes = job
-    return sharing_of(job_id, place, os.environ, command, find_home(home), nnodes=nnodes)
+    try:
+        return sharing_of(job_id, place, os.environ, command, find_home(home), nnodes=nnodes)
+    except UsageError as error:
+        if job != (None, None, None):
+            raise
+        why = error.message  # a variable keeps no run from starting
+    except Exception as error:
+        why = bare.in_one_line(error)
+    say_notices([] if is_quiet else [f"this run is not shared with its job: {why}"])
+    return None
 
 
 def _tell(
@@ -275,6 +289,9 @@ def _tell(
     """Say how it ended and why. A failure in here must not change how we end."""
     try:
         _answer(recording, store, is_quiet=is_quiet, explains=explains, json_to=json_to)
+    except KeyboardInterrupt:  # who is impatient gets the command's own status all the same
+        if not is_quiet:
+            _say(f"ask again: rerail explain {recording.folder.name}")
     except Exception as error:
         if not is_quiet:
             _say(f"{recording.outcome.summary}")

@@ -137,6 +137,8 @@ def _shortest(
                 has_changed = True
         if not has_changed:
             return distance
+        if distance[start] < 0.0:  # back where it began, and sooner: such a circle has no end
+            return None
     return None
 
 

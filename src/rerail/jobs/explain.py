@@ -98,8 +98,8 @@ def _read_record(standing: Standing, read: dict[str, _Read]) -> None:
     folder = RunFolder(standing.member.folder)
     try:
         read[standing.name] = _Read(read_material(folder), explain_run(folder))
-    except RerailError:
-        return  # half a copy: its signs of life are all that there is
+    except (RerailError, OSError):
+        return  # half a copy, or another user's: its signs of life are all that there is
 
 
 def _failures(

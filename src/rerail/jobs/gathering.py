@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from rerail.errors import UsageError
+from rerail.jobs.membership import is_path_part
 from rerail.jobs.place import FolderPlace, Place, open_place
-from rerail.jobs.records import BEAT, GOODBYE, HELLO, Member, member_of
+from rerail.jobs.records import BEAT, GOODBYE, HELLO, MOST_MEMBERS, Member, member_of
 from rerail.jobs.sharing import FOLDER_VARIABLE, JOBS
 from rerail.store import find_home, layout
 
 _MOST_SIGN_BYTES = 1 << 20
-_MOST_MEMBERS = 32_768
 _MOST_FETCHED_BYTES = 256 << 20
 
 
@@ -59,11 +59,13 @@ def gather(place: Place) -> list[Member]:
     """The newest attempt of every node, the first node first."""
     names = set(place.signs())
     newest: dict[str, Member] = {}
-    for hello in sorted(names)[: 16 * _MOST_MEMBERS]:
+    for hello in sorted(names)[: 16 * MOST_MEMBERS]:
         node, _, rest = hello.partition("/")
         if not rest.endswith(f".{HELLO}.json") or "/" in rest:
             continue
         run = rest.removesuffix(f".{HELLO}.json")
+        if not (is_path_part(node) and is_path_part(run)):
+            continue  # no node of ours has written it
         signs = [f"{node}/{run}.{sign}.json" for sign in (HELLO, BEAT, GOODBYE)]
         read = [_read(place, sign) if sign in names else None for sign in signs]
         member = member_of(node, run, *read)
@@ -74,7 +76,7 @@ def gather(place: Place) -> list[Member]:
         known = newest.get(node)
         if known is None or (member.attempt, member.run) > (known.attempt, known.run):
             newest[node] = member
-        if len(newest) >= _MOST_MEMBERS:
+        if len(newest) >= MOST_MEMBERS:
             break
     found = sorted(newest.values(), key=_in_order)
     return [_with_folder(place, member) for member in found]
@@ -90,7 +92,10 @@ def _with_folder(place: Place, member: Member) -> Member:
     if not isinstance(place, FolderPlace):
         return member
     folder = place.folder / member.node / layout.RUNS / member.run
-    return replace(member, folder=folder) if (folder / layout.RUN).is_file() else member
+    with suppress(OSError):  # of another user
+        if (folder / layout.RUN).is_file():
+            return replace(member, folder=folder)
+    return member
 
 
 def fetch(place: Place, members: list[Member], into: Path) -> list[Member]:
@@ -110,7 +115,8 @@ def fetch(place: Place, members: list[Member], into: Path) -> list[Member]:
                 with suppress(OSError):
                     path = target / name
                     layout.make_folder(path.parent)
-                    layout.replace_file(path, place.read(f"{base}/{name}", size + (1 << 20)))
+                    data = place.read(f"{base}/{name}", size + (1 << 20)) if size else b""
+                    layout.replace_file(path, data)
         has_record = (target / layout.RUN).is_file()
         fetched.append(replace(member, folder=target if has_record else None))
     return fetched

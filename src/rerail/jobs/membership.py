@@ -66,7 +66,7 @@ def membership(
     node: str | None = None,
 ) -> Membership:
     named = node or environ.get("RERAIL_NODE") or environ.get("SLURMD_NODENAME")
-    host = (named or os.uname().nodename or "host").strip()
+    host = (named or os.uname().nodename or "host").strip()[:_LONGEST]
     least, most = elastic_nodes(command)
     rank, world = _task(environ)
     counted = nnodes or (most if most is not None else _first_number(environ, _NODE_COUNTS))
@@ -129,7 +129,7 @@ def _option(command: Sequence[str], name: str) -> str | None:
 
 def _task(environ: Mapping[str, str]) -> tuple[int | None, int | None]:
     for rank, world in _TASK_RANKS:
-        if environ.get(rank, "").isdecimal() and environ.get(world, "").isdecimal():
+        if _is_number(environ.get(rank, "")) and _is_number(environ.get(world, "")):
             return int(environ[rank]), int(environ[world])
     return None, None
 
@@ -138,9 +138,18 @@ def _first_number(
     environ: Mapping[str, str], names: Sequence[str], otherwise: str | None = None
 ) -> int | None:
     for text in (otherwise or "", *(environ.get(name, "") for name in names)):
-        if text.isdecimal():
+        if _is_number(text):
             return int(text)
     return None
+
+
+def _is_number(text: str) -> bool:
+    return text.isdecimal() and len(text) < 10
+
+
+def is_path_part(name: str) -> bool:
+    """Whether it is as we name nodes and jobs."""
+    return name == _in_a_path(name)
 
 
 def _in_a_path(name: str) -> str:

@@ -50,14 +50,61 @@ class Place(Protocol):
 
 
 def open_place(where: str | Path, below: str = "") -> Place:
-    """UsageError for a URL that nothing here can reach."""
+    """UsageError for a URL that nothing here can reach. A store may be reached for already."""
+    folder = _folder(where)
+    if folder is not None:
+        return FolderPlace(folder / below)
+    return StorePlace(f"{str(where).rstrip('/')}/{below}".rstrip("/"))
+
+
+def name_place(where: str | Path, below: str = "") -> str:
+    """As a person names it. UsageError as `open_place` has it; nothing is reached for."""
+    folder = _folder(where)
+    if folder is not None:
+        return str(folder / below)
+    text = f"{str(where).rstrip('/')}/{below}".rstrip("/")
+    _package_of(text)
+    return _without_secrets(text)
+
+
+def _folder(where: str | Path) -> Path | None:
+    """None for a URL of a store."""
     text = str(where)
-    parts = urlsplit(text)
-    if "://" not in text:
-        return FolderPlace(Path(text).expanduser().absolute() / below)
-    if parts.scheme == "file":
-        return FolderPlace(Path(parts.path) / below)
-    return StorePlace(f"{text.rstrip('/')}/{below}".rstrip("/"))
+    try:
+        if "://" not in text:
+            return Path(text).expanduser().absolute()
+        parts = urlsplit(text)
+        return Path(parts.path) if parts.scheme == "file" else None
+    except (RuntimeError, ValueError) as error:  # ~nobody; a bracket in the name of a host
+        raise UsageError(
+            f"{text} is no place for a job: {error}", "Name another: --job-dir DIR, or a URL"
+        ) from None
+
+
+def _without_secrets(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def _package_of(url: str) -> Any:
+    """fsspec, which has a package for this kind of store."""
+    try:
+        import fsspec
+    except ImportError:
+        raise UsageError(
+            f"{_without_secrets(url)} needs fsspec, which is not installed",
+            f"Install it: {INSTALL}",
+        ) from None
+    try:
+        fsspec.get_filesystem_class(urlsplit(url).scheme)
+    except Exception as error:
+        raise _unusable(url, error) from None
+    return fsspec
+
+
+def _unusable(url: str, error: Exception) -> UsageError:
+    why = str(error).partition("\n")[0][:200]
+    return UsageError(f"{_without_secrets(url)} cannot be used: {why}", f"Install it: {INSTALL}")
 
 
 class FolderPlace:
@@ -119,19 +166,15 @@ class StorePlace:
     """Any file system that fsspec knows: s3://, gs://, abfs://, memory://."""
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        self._shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+        self._shown = _without_secrets(url)
+        fsspec = _package_of(url)
+        options = _options(urlsplit(url).scheme)
         try:
-            import fsspec
-        except ImportError:
-            raise UsageError(
-                f"{self._shown} needs fsspec, which is not installed", f"Install it: {INSTALL}"
-            ) from None
-        try:
-            self._system, self._root = fsspec.core.url_to_fs(url, **_options(parts.scheme))
-        except (ImportError, ValueError) as error:
-            why = str(error).partition("\n")[0][:200]
-            raise UsageError(f"{self._shown} cannot be used: {why}", INSTALL) from None
+            self._system, self._root = fsspec.core.url_to_fs(url, **options)
+        except OSError:
+            raise
+        except Exception as error:
+            raise _unusable(url, error) from None
 
     @property
     def shown(self) -> str:
@@ -148,7 +191,7 @@ class StorePlace:
             self.write(name, source.read(most_bytes))
 
     def read(self, name: str, most_bytes: int) -> bytes:
-        data: bytes = self._do("cat_file", self._path(name))
+        data: bytes = self._do("cat_file", self._path(name), start=0, end=most_bytes + 1)
         if len(data) > most_bytes:
             raise OSError(f"{name} is larger than {most_bytes} bytes")
         return data

@@ -6,7 +6,6 @@ believed has a value. `t_seconds` is on the clock of that node's run (monotonic,
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ SCHEMA = 1
 HELLO, BEAT, GOODBYE = "hello", "beat", "goodbye"
 _MOST_ITEMS = 512
 _MOST_TEXT = 200
+MOST_MEMBERS = 32_768
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def member_of(
         host=_text(hello.get("host")) or node,
         node_rank=_whole(hello.get("node_rank")),
         rank=_whole(hello.get("rank")),
-        expected=_whole(hello.get("expected")),
+        expected=_at_most(MOST_MEMBERS, _whole(hello.get("expected"))),
         least=_whole(hello.get("least")),
         attempt=_whole(hello.get("attempt")) or 1,
         began_unix=(_number(hello.get("unix")) or 0.0) - (_number(hello.get("t")) or 0.0),
@@ -164,7 +164,7 @@ def _heard(listener: str, value: Any) -> Iterator[Heard]:
 def _steps(value: Any) -> dict[int, tuple[tuple[int, float], ...]]:
     found = {}
     for rank, points in list(value.items())[:_MOST_ITEMS] if isinstance(value, dict) else ():
-        if str(rank).isdecimal():
+        if rank.isdecimal() and len(rank) < 10:
             found[int(rank)] = tuple((int(step), t) for step, t in _pairs(points))
     return found
 
@@ -188,12 +188,19 @@ def _texts(value: Any) -> dict[str, str]:
 
 
 def _text(value: Any) -> str | None:
-    return value[:_MOST_TEXT] if isinstance(value, str) and value else None
+    """Without what would move the cursor of a terminal."""
+    if not isinstance(value, str) or not value:
+        return None
+    return "".join(c if c.isprintable() else "?" for c in value[:_MOST_TEXT])
 
 
 def _number(value: Any) -> float | None:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if is_number and math.isfinite(value) and abs(value) < 1e12 else None
+    return float(value) if is_number and abs(value) < 1e12 else None  # nor NaN, nor 400 digits
+
+
+def _at_most(most: int, number: int | None) -> int | None:
+    return None if number is None else min(number, most)
 
 
 def _whole(value: Any) -> int | None:

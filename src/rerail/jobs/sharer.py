@@ -3,8 +3,9 @@
 In: on standard input, the run's folder and the job's place. Out: there, a hello, a beat every few
 seconds, a copy of the record, and a goodbye. Promises: it only reads the run; a place that hangs or
 fails delays nobody but this process, and it tries again; it ends by itself, at the latest
-LINGER_SECONDS after the run. Not copied: `private.jsonl`, and until the run has ended `agent/`,
-which may hold secrets up to then.
+LINGER_SECONDS after the run, or a little later if a call to the place never comes back. Not copied:
+`private.jsonl`, and `agent/` until the recorder has ended the run and masked it; of a run whose
+recorder was lost, never.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from rerail.jobs.beat import Pulse
 from rerail.jobs.place import Place, open_place
@@ -25,6 +27,8 @@ from rerail.records import RunInfo
 from rerail.store import RunFolder, dumps, layout, liveness
 
 LINGER_SECONDS = 120.0  # for a place that cannot be reached just now
+_HANG_SECONDS = 30.0  # more, for a call to the place that does not come back
+_WATCH_SECONDS = 5.0
 _COPY_SECONDS = 20.0  # between two copies of what has grown
 _MOST_WHILE_LIVE_BYTES = 4 << 20  # of one file
 _MOST_BYTES = 128 << 20
@@ -75,17 +79,22 @@ class Sharer:
         self._began = time.monotonic()
 
     def run(self) -> None:
+        threading.Thread(target=self._leave_when_overdue, daemon=True).start()
         next_beat = next_copy = 0.0
+        seen_at = time.monotonic()
         while True:
             now = time.monotonic()
             info = self._info()
-            if info is None or info.state != "running":
+            if info is not None:
+                seen_at = now
+            is_lost = now - seen_at > _LOST_SECONDS
+            if is_lost or (info is not None and info.state != "running"):
                 break
             if now >= next_beat:
                 next_beat = now + self._beat_seconds
                 if self._attempt(self._beat) and now >= next_copy:
                     next_copy = now + _COPY_SECONDS
-                    self._attempt(lambda: self._copy(is_over=False))
+                    self._attempt(lambda: self._copy(is_over=False, is_masked=False))
             else:
                 self._pulse.look()
             time.sleep(_LOOK_SECONDS)
@@ -95,10 +104,11 @@ class Sharer:
         """The last words first, then what takes long."""
         until = time.monotonic() + LINGER_SECONDS
         goodbye = self._goodbye(info)
+        is_masked = info is not None and info.state == "ended"
         steps = [
             self._beat,
             lambda: self._write(GOODBYE, {**goodbye, "is_complete": False}),
-            lambda: self._copy(is_over=True),
+            lambda: self._copy(is_over=True, is_masked=is_masked),
             lambda: self._write(GOODBYE, {**goodbye, "is_complete": True}),
         ]
         while steps and time.monotonic() < until:
@@ -107,6 +117,16 @@ class Sharer:
             else:
                 self._pulse.look()
                 time.sleep(min(self._beat_seconds, 2.0))
+
+    def _leave_when_overdue(self) -> NoReturn:
+        """Not every store has a limit for its answers, and a network file system has none."""
+        times_over = 0  # in a row: a run.json that cannot be read just now is no end
+        while times_over < 3:
+            time.sleep(_WATCH_SECONDS)
+            info = self._info()
+            times_over = 0 if info is not None and info.state == "running" else times_over + 1
+        time.sleep(LINGER_SECONDS + _HANG_SECONDS)
+        os._exit(1)
 
     def _info(self) -> RunInfo | None:
         with suppress(Exception):
@@ -149,7 +169,7 @@ class Sharer:
             is_early = not self._peers or now - self._began < _FIND_RARELY_SECONDS
             self._find_at = now + (_FIND_SECONDS if is_early else _FIND_RARELY_SECONDS)
         for name in self._peers:
-            with suppress(OSError, ValueError):
+            with suppress(Exception):  # theirs may be anything, and must not keep us from our own
                 beat = json.loads(self._place.read(name, _MOST_SIGN_BYTES))
                 self._pulse.heard(name.partition("/")[0], float(beat["t"]))
 
@@ -165,7 +185,7 @@ class Sharer:
         parent = [nodes[(own - 1) // _CHILDREN]] if own else []
         return [newest[node] for node in (*parent, *children)]
 
-    def _copy(self, *, is_over: bool) -> None:
+    def _copy(self, *, is_over: bool, is_masked: bool) -> None:
         assert self._place is not None
         most = _MOST_BYTES if is_over else _MOST_WHILE_LIVE_BYTES
         path = self._folder.path
@@ -173,7 +193,7 @@ class Sharer:
             name = file.relative_to(path).as_posix()
             if file.is_symlink() or not file.is_file() or name in _NOT_SHARED:
                 continue
-            if not is_over and name.startswith(f"{layout.AGENT}/"):
+            if not is_masked and name.startswith(f"{layout.AGENT}/"):
                 continue
             status = file.stat()
             seen = (status.st_size, status.st_mtime_ns)

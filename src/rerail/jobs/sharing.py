@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rerail.errors import UsageError
-from rerail.jobs.membership import Membership, membership
-from rerail.jobs.place import open_place
+from rerail.jobs.membership import Membership, job_id, membership
+from rerail.jobs.place import name_place
 from rerail.jobs.sharer import hello_of
 from rerail.platform.own_process import own_process
 from rerail.store import RunFolder
@@ -35,11 +35,12 @@ class Sharing:
         self.member = member
         self.place = place
         self._beat_seconds = beat_seconds
+        self._shown = name_place(place, member.job)  # UsageError now, not when the night is over
         self._processes: list[subprocess.Popen[bytes]] = []
 
     @property
     def shown(self) -> str:
-        return open_place(self.place, self.member.job).shown
+        return self._shown
 
     def begin(self, folder: Path) -> list[int]:
         """For a run that is about to start: the pids that are not of the run."""
@@ -89,7 +90,7 @@ def sharing_of(
     nnodes: int | None = None,
 ) -> Sharing | None:
     """None if this run is of no job. UsageError for a place that cannot be one."""
-    job = job or environ.get(JOB_VARIABLE)
+    job = environ.get(JOB_VARIABLE) if job is None else job_id(job, environ)
     place = place or environ.get(FOLDER_VARIABLE)
     if not job:
         if nnodes or (place and place != environ.get(FOLDER_VARIABLE)):
@@ -99,7 +100,6 @@ def sharing_of(
         return None
     where = place or str(home / JOBS)
     member = membership(job, environ, command, nnodes=nnodes)
-    open_place(where, member.job)  # refused now, not when the night is over
     return Sharing(member, where, _beat_seconds(where, environ))
 
 

@@ -25,7 +25,7 @@ def who(standing: Standing) -> str:
 def ranks_in_words(ranks: Sequence[int]) -> str:
     if len(ranks) == 1:
         return f"rank {ranks[0]}"
-    if len(ranks) > 2 and list(ranks) == list(range(ranks[0], ranks[-1] + 1)):
+    if len(ranks) > 2 and len(ranks) == ranks[-1] - ranks[0] + 1:
         return f"ranks {ranks[0]} to {ranks[-1]}"
     shown = [str(rank) for rank in ranks[:_MOST_RANKS]]
     more = len(ranks) - _MOST_RANKS

@@ -86,7 +86,18 @@ def answers_of(process: subprocess.Popen[bytes], seconds: float) -> list[dict[st
                 pass
             break
         said += data
-    return [json.loads(line) for line in said.splitlines(keepends=True) if line.endswith(b"\n")]
+    return answers_in(said)
+
+
+def answers_in(said: bytes) -> list[dict[str, Any]]:
+    """Whole lines alone, and only ours: an interpreter may print at its start (sitecustomize)."""
+    answers = []
+    for line in said.splitlines(keepends=True):
+        with suppress(ValueError):
+            answer = json.loads(line)
+            if line.endswith(b"\n") and isinstance(answer, dict):
+                answers.append(answer)
+    return answers
 
 
 def settle_in(most_seconds: int) -> dict[str, Any]:

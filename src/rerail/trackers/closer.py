@@ -19,7 +19,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rerail.platform.own_process import settle_in, tell_whoever_waits
+from rerail.platform.own_process import answers_in, settle_in, tell_whoever_waits
 from rerail.records import TrackedRun
 from rerail.store import RunFolder, Store, add_event
 from rerail.trackers.event_file import write_event_file
@@ -111,8 +111,7 @@ class _Child:
         finally:
             with suppress(OSError):  # it and whatever it has started
                 os.killpg(child.pid, signal.SIGKILL)
-        lines = said[:_MOST_ANSWER_BYTES].splitlines(keepends=True)
-        return [json.loads(line) for line in lines if line.endswith(b"\n")]
+        return answers_in(said[:_MOST_ANSWER_BYTES])
 
 
 def _close(folder: RunFolder, child: _Child, material: Material, scratch: Path) -> None:
