@@ -249,6 +249,9 @@ def test_no_two_fields_overlap() -> None:
     sizes["loaders"] = layout.LOADER_LENGTH * layout.LOADER_WORDS * 8
     sizes["files"] = layout.FILE_LENGTH * layout.FILE_SIZE
     sizes["notes"] = layout.NOTE_LENGTH * (2 + layout.NOTE_CAPACITY)
+    sizes["collectives"] = layout.COLLECTIVE_LENGTH * layout.COLLECTIVE_WORDS * 8
+    sizes["places"] = layout.PLACE_LENGTH * (2 + layout.PLACE_CAPACITY)
+    sizes["groups"] = layout.GROUP_LENGTH * (2 + layout.GROUP_CAPACITY)
     spans += [(at, sizes[name]) for name, at in layout.AREA.items()]
     spans.sort()
     for (at, length), (following, _) in itertools.pairwise(spans):

@@ -18,6 +18,7 @@ import rerail_imports
 import rerail_layout as layout
 
 holders = rerail_imports.hook_module("rerail_census_holders")
+room = rerail_imports.hook_module("rerail_census_room")
 sizes = rerail_imports.hook_module("rerail_census_sizes")
 
 NEVER = (1 << 63) - 1
@@ -26,6 +27,7 @@ LEAST_STEPS = 8
 MOST_CENSUSES = 6
 LOOK_PAUSE = 0.25  # seconds between two looks at the resident size, which cost 10 µs each
 PRIVATE_PAUSE = 1.0  # in a loader's worker, where a look takes 10 ms
+ROOM_PAUSE = 5.0  # where there is no room for a census: until it is asked again
 PAGE = os.sysconf("SC_PAGE_SIZE")
 HERE = __file__.rpartition("/")[0]
 
@@ -87,7 +89,7 @@ def look(step):
         used = _used_by_worker(watch) if watch.is_worker else resident_bytes()
         if used is None:
             return NEVER if not watch.is_worker else watch.next_look(step)
-        if watch.is_due(step, used):
+        if watch.is_due(step, used) and not _is_left_out(watch):
             _take(watch, step, used)
             if watch.taken >= MOST_CENSUSES:
                 return NEVER
@@ -97,6 +99,17 @@ def look(step):
             raise  # a signal handler of the program raised it
         box.note_failure("census is off", error)
         return NEVER
+
+
+def _is_left_out(watch):
+    """A worker looks at few objects; who looks at all of them may copy what others share."""
+    why = None if watch.is_worker else room.shortage()
+    if why is None:
+        return False
+    if watch.pause != ROOM_PAUSE:
+        watch.pause = ROOM_PAUSE
+        box.note("census left out: " + why)
+    return True
 
 
 def _is_ours(error):
@@ -130,21 +143,10 @@ def _used_by_worker(watch):
         return None
     watch.faults = faults
     before = watch.floor
-    used = private_bytes()
+    used = room.rolled_up(b"Private_Dirty:")
     if used is not None and before is not None and used - before < LEAST_GROWTH // 2:
         watch.pause = min(watch.pause * 2, 60.0)  # faults of memory that comes and goes
     return used
-
-
-def private_bytes():
-    try:
-        with open("/proc/self/smaps_rollup", "rb") as rollup:
-            for line in rollup:
-                if line.startswith(b"Private_Dirty:"):
-                    return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    return None
 
 
 def _take(watch, step, used):
