@@ -38,6 +38,10 @@ def bytes_in_words(count: float) -> str:
     return f"{value:.0f} {unit}" if is_whole or abs(value) >= 100 else f"{value:.1f} {unit}"
 
 
+def ending_in_words(signal: str | None, exit_code: int | None) -> str:
+    return f"was killed by {signal}" if signal else f"exited with code {exit_code}"
+
+
 def seconds_in_words(seconds: float) -> str:
     """About how long, in one unit: "35 ms", "4.2 s", "48 s", "12 min", "3.5 h"."""
     if 0 < seconds < 0.1:

@@ -99,12 +99,21 @@ def weigh(evidence: Evidence, catalogue: Catalogue) -> dict[str, Case]:
         _signs(case, by_kind, first)
         # Whoever says in its output that it was told to end was told so by rerail.
         is_ours = evidence.outcome.kind == "hang" and cause.policy.is_from_outside
+        is_ours = is_ours and not _is_of_whom_it_waited_for(case, by_kind)
         if case.items and not is_ours and (has_failed or _tells_of_an_event(case)):
             cases[cause.id] = case
-    return _without_who_ended_the_hang(cases)
+    return _without_who_ended_the_hang(cases, by_kind)
 
 
-def _without_who_ended_the_hang(cases: dict[str, Case]) -> dict[str, Case]:
+def _is_of_whom_it_waited_for(case: Case, by_kind: dict[str, list[Observation]]) -> bool:
+    """It tells of the end of a worker, and the run hung because that worker was gone."""
+    lost = {(o.data.get("lost") or {}).get("pid") for o in by_kind.get("stall", [])} - {None}
+    return any(item.observation.data.get("pid") in lost for item in case.speaks_for)
+
+
+def _without_who_ended_the_hang(
+    cases: dict[str, Case], by_kind: dict[str, list[Observation]]
+) -> dict[str, Case]:
     """A run that hung and was then interrupted is what it hung in; Ctrl-C is how it ended."""
     is_a_hang = any(
         item.observation.kind == "stall" and case.own >= ENOUGH
@@ -113,7 +122,11 @@ def _without_who_ended_the_hang(cases: dict[str, Case]) -> dict[str, Case]:
     )
     if not is_a_hang:
         return cases
-    return {id: case for id, case in cases.items() if not case.cause.policy.is_from_outside}
+    return {
+        id: case
+        for id, case in cases.items()
+        if not case.cause.policy.is_from_outside or _is_of_whom_it_waited_for(case, by_kind)
+    }
 
 
 # How things stood. Of a run that ended well they explain nothing: two OpenMP runtimes may be loaded
@@ -172,7 +185,7 @@ def _is_our_own_doing(observation: Observation, evidence: Evidence) -> bool:
     """Of a run that was ended because it hung, the signals are rerail's and say nothing."""
     return (
         evidence.outcome.kind == "hang"
-        and observation.kind in ("death", "outside-signal", "exit-line")
+        and observation.kind in ("outside-signal", "exit-line")
         and observation.data.get("signal") in ("SIGTERM", "SIGKILL", "SIGINT", "SIGCONT")
     )
 

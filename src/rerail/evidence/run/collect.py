@@ -104,10 +104,12 @@ def collect_recorded(
     observations += told
     observations += _not_contradicting(run, observations, text.observations)
     observations += [_missing(run, what, why) for what, why in run.missing]
+    raised = _where_a_worker_raised(_with_its_code(told_facts, text.facts), text.observations)
     facts = {
         **_not_of_another_bar(_not_of_an_echo(text.facts, observations), run),
-        **_where_a_worker_raised(_with_its_code(told_facts, text.facts), text.observations),
+        **raised,
         **read_facts(run, observations),
+        **_place_of_whom_it_waited_for(raised, observations),
         **ray_facts(run),
     }
     if mount := full_mount(run, str(facts.get("exception_text") or "")):
@@ -119,6 +121,16 @@ def collect_recorded(
         origin="run",
         incomplete=deadline.sentence,
     )
+
+
+def _place_of_whom_it_waited_for(
+    raised: dict[str, Any], observations: Sequence[Observation]
+) -> dict[str, Any]:
+    """Where a worker raised, of a run that then hung because that worker was gone."""
+    where = raised.get("where") or {}
+    lost = {(o.data.get("lost") or {}).get("pid") for o in observations if o.kind == "stall"}
+    is_of_one = any(f"(pid {pid})" in str(where.get("process")) for pid in lost if pid)
+    return {"where": where} if is_of_one else {}
 
 
 def _name_of(reader: Reader) -> str:
