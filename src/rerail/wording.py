@@ -93,6 +93,14 @@ def ray_worker_in_words(name: str) -> str | None:
     return f"Ray worker {who}" if who != name and who not in ("", "IDLE") else None
 
 
+def lost_in_words(lost: Mapping[str, Any]) -> str:
+    """The worker or the thread that somebody waits for, and how it ended."""
+    if lost.get("thread"):
+        return f"thread {lost['thread']} ended with {lost.get('exception') or 'an exception'}"
+    ending = ending_in_words(lost.get("signal"), lost.get("exit_code"))
+    return f"{role_in_words(lost.get('role'))} (pid {lost.get('pid')}) {ending}"
+
+
 def process_in_words(process: ProcessRecord) -> str:
     """ "rank 1 (pid 4712, python)": who it is, as a user would point at it."""
     is_rank = process.rank is not None and process.role in ("main", "rank", "child")

@@ -1,10 +1,12 @@
-"""Waits for a worker of `multiprocessing` that is gone. argv[1]: how that one ends."""
+"""Waits for a worker of `multiprocessing`, or a thread, that is gone. argv[1]: how it ends."""
 
 import ctypes
 import multiprocessing as mp
 import os
+import queue
 import signal
 import sys
+import threading
 
 
 def ends(way):
@@ -17,20 +19,30 @@ def ends(way):
     raise RuntimeError("shard 3 is missing")
 
 
-def produces(queue):
-    queue.put(0)
-    queue.close()
-    queue.join_thread()
+def produces(items):
+    items.put(0)
+    items.close()
+    items.join_thread()
+    ends("raises")
+
+
+def prefetches(items):
+    items.put(0)
     ends("raises")
 
 
 def main():
     print("step 1", flush=True)
     if sys.argv[1] == "raises":
-        queue = mp.Queue()
-        mp.Process(target=produces, args=(queue,)).start()
+        items = mp.Queue()
+        mp.Process(target=produces, args=(items,)).start()
         while True:
-            queue.get()
+            items.get()
+    if sys.argv[1] == "thread":
+        items = queue.Queue()
+        threading.Thread(target=prefetches, args=(items,), name="prefetch", daemon=True).start()
+        while True:
+            items.get()
     with mp.Pool(2) as pool:
         pool.map(ends, [sys.argv[1]])
 

@@ -31,6 +31,7 @@ def explained(home: Path, way: str) -> Diagnosis:
         ("crashes", "native-segfault", "SIGSEGV in hangs_without_its_worker.py:"),
         ("leaves", "worker-crashed", ") exited with code 3"),
         ("raises", "python-exception", "RuntimeError: shard 3 is missing"),
+        ("thread", "python-exception", "RuntimeError: shard 3 is missing"),
     ],
 )
 def test_how_the_worker_ended_is_said_first(
@@ -43,6 +44,9 @@ def test_how_the_worker_ended_is_said_first(
     assert "hangs_without_its_worker.py:" in found.headline
     assert " waited " in found.headline and found.headline.endswith(" s for it.")
     lost = found.facts["hang"]["lost"]
-    assert (lost["signal"] or lost["exit_code"]) in ("SIGKILL", "SIGSEGV", 3, 1)
-    if way in ("crashes", "raises"):
-        assert found.facts["where"]["function"] in ("ends", "produces")
+    if way == "thread":
+        assert (lost["thread"], lost["exception"]) == ("prefetch", "RuntimeError")
+    else:
+        assert (lost["signal"] or lost["exit_code"]) in ("SIGKILL", "SIGSEGV", 3, 1)
+    if way in ("crashes", "raises", "thread"):
+        assert found.facts["where"]["function"] == "ends"

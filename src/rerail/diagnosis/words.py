@@ -17,6 +17,7 @@ from rerail.wording import (
     ending_in_words,
     file_name,
     listed,
+    lost_in_words,
     place_in_words,
     role_in_words,
     seconds_in_words,
@@ -131,8 +132,7 @@ def _hang(diagnosis: Diagnosis) -> str:
             text += f" that {thread} holds"
             text += f" in {place_in_words(holder)}" if place_in_words(holder) else ""
         if lost := hang.get("lost"):
-            text += f": {role_in_words(lost['role'])} (pid {lost['pid']}) "
-            text += ending_in_words(lost["signal"], lost["exit_code"])
+            text += f": {lost_in_words(lost)}"
     return text
 
 

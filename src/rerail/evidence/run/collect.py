@@ -109,7 +109,7 @@ def collect_recorded(
         **_not_of_another_bar(_not_of_an_echo(text.facts, observations), run),
         **raised,
         **read_facts(run, observations),
-        **_place_of_whom_it_waited_for(raised, observations),
+        **_place_of_whom_it_waited_for({**text.facts, **raised}, observations),
         **ray_facts(run),
     }
     if mount := full_mount(run, str(facts.get("exception_text") or "")):
@@ -126,11 +126,12 @@ def collect_recorded(
 def _place_of_whom_it_waited_for(
     raised: dict[str, Any], observations: Sequence[Observation]
 ) -> dict[str, Any]:
-    """Where a worker raised, of a run that then hung because that worker was gone."""
+    """Where a worker or a thread raised, of a run that then hung because that one was gone."""
     where = raised.get("where") or {}
-    lost = {(o.data.get("lost") or {}).get("pid") for o in observations if o.kind == "stall"}
-    is_of_one = any(f"(pid {pid})" in str(where.get("process")) for pid in lost if pid)
-    return {"where": where} if is_of_one else {}
+    lost = [o.data["lost"] for o in observations if o.kind == "stall" and o.data.get("lost")]
+    of = str(where.get("process"))
+    is_of_one = any(one.get("thread") or f"(pid {one['pid']})" in of for one in lost)
+    return {"where": where} if where and is_of_one else {}
 
 
 def _name_of(reader: Reader) -> str:

@@ -16,13 +16,14 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from rerail.evidence.run.crashes import is_bystander_library
+from rerail.evidence.run.lost_workers import lost_worker
 from rerail.evidence.run.material import RecordedRun
 from rerail.platform.patterns import linear
 from rerail.recorder import Place, find_places, most_workers, who_is_who
 from rerail.records import LockHolder, NativeFrame, Observation, Stall, ThreadStack
 from rerail.wording import (
-    ending_in_words,
     file_name,
+    lost_in_words,
     role_in_words,
     seconds_in_words,
     sentence,
@@ -31,7 +32,6 @@ from rerail.wording import (
 MOST_PROCESSES = 12
 LAST_WORDS_SECONDS = 10.0  # between the words of a program that is ended, and its end
 _MOST_FUNCTIONS = 8
-_WORKERS = ("multiprocessing", "loader-worker")
 _OPENMP_LIBRARY = linear(r"gomp|libomp|iomp5")
 _ENDED_BY_SOMEBODY = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGKILL")
 
@@ -118,7 +118,7 @@ def _stuck(run: RecordedRun, stall: Stall, place: Place) -> Observation:
         "in_openmp": any(_OPENMP_LIBRARY.search(name) for name in libraries[:2]),
         "where": _where(run, place),
         "holder": _holder(run, holder),
-        "lost": _lost(run, stall, place),
+        "lost": lost_worker(run, stall, place),
         **_of_the_silence(run, stall),
     }
     return Observation(
@@ -242,41 +242,10 @@ def _sentence(stall: Stall, place: Place, data: dict[str, Any]) -> str:
     if (holder := data["holder"]) is not None:
         text += f" that {holder['thread']} holds in {file_name(holder['file'])}:{holder['line']}"
     if (lost := data["lost"]) is not None:
-        text += f"; {role_in_words(lost['role'])} of it (pid {lost['pid']}) "
-        text += ending_in_words(lost["signal"], lost["exit_code"])
-        text += f" {seconds_in_words(lost['t_seconds'])} after the start"
+        text += f"; {lost_in_words(lost)} {seconds_in_words(lost['t_seconds'])} after the start"
     forked = place.who.was_forked_beside_threads
     text += "; it was forked from a process that had other threads" if forked else ""
     return sentence(text)
-
-
-def _lost(run: RecordedRun, stall: Stall, place: Place) -> dict[str, Any] | None:
-    """The worker that it waits for in vain: the last one that died before the stall was noticed.
-
-    A pool, a queue or a pipe of `multiprocessing` does not notice that its writer is dead.
-    """
-    waits = place.waits
-    if waits is None or not (waits.is_for_a_process or waits.kind == "queue"):
-        return None
-    died = [
-        process
-        for process in run.processes
-        if process.parent_pid == place.pid
-        and process.role in _WORKERS
-        and (process.signal or process.exit_code)
-        and process.ended_t_seconds is not None
-        and process.ended_t_seconds < stall.t_seconds
-    ]
-    last = max(died, key=lambda process: process.ended_t_seconds or 0.0, default=None)
-    if last is None:
-        return None
-    return {
-        "pid": last.pid,
-        "role": last.role,
-        "signal": last.signal,
-        "exit_code": last.exit_code,
-        "t_seconds": last.ended_t_seconds,
-    }
 
 
 def _tells(data: dict[str, Any]) -> bool:
