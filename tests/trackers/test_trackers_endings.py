@@ -17,7 +17,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[1] / "recorder"))
 from memory_cgroup import small_memory_group
-from wandb_server import Told, wandb_server
+from wandb_server import KEY, Told, wandb_server
 
 from rerail.store import RunFolder
 
@@ -53,7 +53,14 @@ def environ(tmp_path: Path) -> dict[str, str]:
     return {**kept, **own, "MPLCONFIGDIR": str(tmp_path)}
 
 
-def run(tmp_path: Path, tracker: str, ending: str, *options: str, **variables: str) -> str:
+def run(
+    tmp_path: Path,
+    tracker: str,
+    ending: str,
+    *options: str,
+    more: tuple[str, ...] = (),
+    **variables: str,
+) -> str:
     """Under rerail; what it said at the end."""
     with ExitStack() as stack:
         group = []
@@ -61,7 +68,7 @@ def run(tmp_path: Path, tracker: str, ending: str, *options: str, **variables: s
             folder = stack.enter_context(small_memory_group("trackers", 600 << 20))
             group = [str(folder / "cgroup.procs")]
         words = [sys.executable, "-m", "rerail", "run", "--home", str(tmp_path / "home"), *options]
-        words += ["--", sys.executable, str(PROGRAM), tracker, ending, *group]
+        words += ["--", sys.executable, str(PROGRAM), tracker, ending, *group, *more]
         done = subprocess.run(
             words,
             cwd=tmp_path,
@@ -172,7 +179,7 @@ def server() -> Iterator[Told]:
 
 def sync(tmp_path: Path, server: Told) -> subprocess.CompletedProcess[str]:
     (folder,) = (tmp_path / "wandb").glob("offline-run-*")
-    login = {"WANDB_BASE_URL": server.url, "WANDB_API_KEY": "0" * 40, "WANDB_SILENT": "false"}
+    login = {"WANDB_BASE_URL": server.url, "WANDB_API_KEY": KEY, "WANDB_SILENT": "false"}
     return subprocess.run(
         [sys.executable, "-m", "wandb", "sync", str(folder)],
         cwd=tmp_path,
@@ -190,10 +197,15 @@ def check_wandb(tmp_path: Path, ending: str, server: Told) -> None:
     assert f"(exit code {expected})" in event.get("did", ""), event
     done = sync(tmp_path, server)
     assert "Finished syncing" in done.stderr + done.stdout
-    assert server.is_complete and server.exit_code == expected
-    assert server.summary["rerail"]["cause"] == CAUSES[ending]
-    assert server.summary["rerail"]["headline"]
-    assert server.files["rerail/report.md"].startswith(b"# ")
+    assert server.run.exit_code == expected
+    check_told(server, ending)
+
+
+def check_told(server: Told, ending: str) -> None:
+    assert server.run.state == "failed"
+    assert server.run.summary["rerail"]["cause"] == CAUSES[ending]
+    assert server.run.summary["rerail"]["headline"]
+    assert server.run.files["rerail/report.md"].startswith(b"# ")
 
 
 @with_wandb
@@ -215,7 +227,82 @@ def test_wandb_without_rerail_cannot_be_synced(tmp_path: Path, server: Told) -> 
     run(tmp_path, "wandb", "kill", "--no-trackers")
     done = sync(tmp_path, server)
     assert "Failed to read" in done.stderr + done.stdout
-    assert not server.is_complete and not server.runs
+    assert not server.runs
+
+
+def run_online(
+    tmp_path: Path, ending: str, server: Told, *options: str, more: tuple[str, ...] = ()
+) -> str:
+    login = {"WANDB_BASE_URL": server.url, "WANDB_API_KEY": KEY}
+    return run(tmp_path, "wandb-online", ending, *options, more=more, **login)
+
+
+def check_online(
+    tmp_path: Path, ending: str, server: Told, more: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    run_online(tmp_path, ending, server, more=more)
+    (event,) = events(tmp_path)
+    assert event.get("did", "").startswith("failed"), event
+    check_told(server, ending)
+    # What the program has told of itself is as it was.
+    assert server.run.display_name == "its own name" and len(server.run.history) == 5
+    assert server.run.summary["loss"] == 0.2 and server.run.summary["_step"] == 4
+    config = json.loads(server.run.config)
+    assert config["rate"]["value"] == 0.1 and config["_wandb"]["value"]["python_version"]
+    return event
+
+
+@with_wandb
+def test_wandb_online_after_sigkill(tmp_path: Path, server: Told) -> None:
+    check_online(tmp_path, "kill", server)
+    assert server.run.states == ["running", "failed"]
+
+
+@with_wandb
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_wandb_online_after_each_ending(tmp_path: Path, ending: str, server: Told) -> None:
+    check_online(tmp_path, ending, server)
+
+
+@with_wandb
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["kill", "segfault"])
+def test_wandb_online_of_a_server_that_takes_no_state(
+    tmp_path: Path, ending: str, server: Told
+) -> None:
+    """The run is taken up and ended, which W&B's client could do at all times."""
+    server.can_update_state = False
+    event = check_online(tmp_path, ending, server)
+    assert "(exit code 1)" in event["did"] and server.run.exit_code == 1
+
+
+@with_wandb
+@pytest.mark.slow
+def test_wandb_online_that_was_finished_while_an_exception_passed(
+    tmp_path: Path, server: Told
+) -> None:
+    """`finally: wandb.finish()` tells W&B that all went well."""
+    check_online(tmp_path, "exception", server, more=("finally",))
+    assert server.run.states[:2] == ["running", "finished"] and server.run.exit_code == 1
+
+
+@with_wandb
+@pytest.mark.slow
+def test_wandb_online_that_cannot_be_closed(tmp_path: Path, server: Told) -> None:
+    server.can_update_state = server.can_resume = False
+    run_online(tmp_path, "kill", server)
+    (event,) = events(tmp_path)
+    assert event["why"].startswith("it stays running ("), event
+    assert server.run.summary["rerail"]["cause"] == CAUSES["kill"]
+
+
+@with_wandb
+@pytest.mark.slow
+def test_wandb_online_without_rerail_stays_running(tmp_path: Path, server: Told) -> None:
+    """The other side of the table in docs/trackers.md."""
+    run_online(tmp_path, "kill", server, "--no-trackers")
+    assert server.run.states == ["running"] and "rerail" not in server.run.summary
 
 
 @with_tensorboard

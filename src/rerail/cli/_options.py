@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rerail.cli._numbers import Seconds
 from rerail.store import Store, find_home
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def stall_option(function: F) -> F:
     return click.option(
         "--stall",
         "stall_seconds",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Seconds(0, is_above=True),
         metavar="SECONDS",
         help="No step and no output for this long is a hang [default: from the run's own pace].",
     )(function)

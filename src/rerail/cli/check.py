@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from rerail.cli._numbers import Seconds
 from rerail.cli._options import json_option
 from rerail.errors import UsageError
 
@@ -36,7 +37,7 @@ _DATA_FILES = (".npz", ".npy")
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=1),
+    type=Seconds(1),
     default=120.0,
     show_default=True,
     help="End a dry run after this long, whatever it has seen.",
