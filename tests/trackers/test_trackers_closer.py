@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from rerail.agent import STUB as AGENT_STUB
 from rerail.platform.own_process import own_process
@@ -55,6 +58,7 @@ def test_a_child_that_hangs_is_gone_with_its_closer_and_told_of(tmp_path: Path) 
         assert not Path(f"/proc/{pid}").exists()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
 def test_a_closer_that_is_killed_takes_its_children_along(tmp_path: Path) -> None:
     store = Store(tmp_path / "home")
     writer = store.create_run(["x"], "/", {}, False)
@@ -80,8 +84,6 @@ def test_a_closer_that_is_killed_takes_its_children_along(tmp_path: Path) -> Non
     process.wait(GUARD_SECONDS)
     descriptor = os.pidfd_open(pid) if Path(f"/proc/{pid}").exists() else None
     if descriptor is not None:
-        import select
-
         assert select.select([descriptor], [], [], GUARD_SECONDS)[0], "it lives on"
 
 

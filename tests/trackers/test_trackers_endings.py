@@ -5,8 +5,12 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -33,6 +37,8 @@ def needs(*modules: str) -> pytest.MarkDecorator:
 
 with_mlflow = needs("mlflow")
 with_database = needs("mlflow", "sqlalchemy", "alembic")
+# Of mlflow itself; mlflow-skinny has the command, and not what it starts.
+with_server = needs("mlflow", "sqlalchemy", "alembic", "flask", "uvicorn", "fastapi")
 with_wandb = needs("wandb")
 with_tensorboard = needs("tensorboard")
 # What rerail says of each ending. SIGKILL came from the program itself here: from nobody known.
@@ -99,17 +105,18 @@ while '"kind":"tracker"' not in pathlib.Path(sys.argv[1]).read_text():
 """
 
 
-def mlflow_runs(tmp_path: Path, uri: str) -> dict[str, dict[str, Any]]:
+def mlflow_runs(tmp_path: Path, uri: str, experiment: str) -> dict[str, dict[str, Any]]:
     """By name: status, tags and artifacts, as MLflow's own client reads them."""
     code = (
         "import json, sys, mlflow\n"
         "client = mlflow.MlflowClient(sys.argv[1])\n"
         "print(json.dumps({r.info.run_name: {'status': r.info.status, 'tags': r.data.tags,"
         " 'files': [f.path for f in client.list_artifacts(r.info.run_id, 'rerail')]}"
-        " for r in client.search_runs(['0'])}))"
+        " for r in client.search_runs([client.get_experiment_by_name(sys.argv[2])"
+        ".experiment_id])}))"
     )
     found = subprocess.run(
-        [sys.executable, "-c", code, uri],
+        [sys.executable, "-c", code, uri, experiment],
         cwd=tmp_path,
         env=environ(tmp_path),
         capture_output=True,
@@ -124,13 +131,15 @@ def store_in(tmp_path: Path, store: str) -> str:
     return "sqlite:///runs.db" if store == "sqlite" else f"file:{tmp_path / 'mlruns'}"
 
 
-def check_mlflow(tmp_path: Path, tracker: str, ending: str, store: str) -> None:
-    uri = store_in(tmp_path, store)
-    run(tmp_path, tracker, ending, MLFLOW_TRACKING_URI=uri)
+def check_mlflow(
+    tmp_path: Path, tracker: str, ending: str, uri: str, experiment: str = "Default"
+) -> None:
+    where = {"MLFLOW_TRACKING_URI": uri, "MLFLOW_EXPERIMENT_NAME": experiment}
+    run(tmp_path, tracker, ending, **where)
     (event,) = events(tmp_path)
     expected = "KILLED" if ending == "interrupt" else "FAILED"
     assert event.get("did") == expected, event
-    found = mlflow_runs(tmp_path, uri)
+    found = mlflow_runs(tmp_path, uri, experiment)
     dead = found.pop("dies")
     assert dead["status"] == expected
     assert dead["tags"]["rerail.cause"] == CAUSES[ending]
@@ -143,7 +152,7 @@ def check_mlflow(tmp_path: Path, tracker: str, ending: str, store: str) -> None:
 
 @with_mlflow
 def test_mlflow_after_sigkill(tmp_path: Path) -> None:
-    check_mlflow(tmp_path, "mlflow", "kill", "file")
+    check_mlflow(tmp_path, "mlflow", "kill", store_in(tmp_path, "file"))
 
 
 @with_database
@@ -151,14 +160,69 @@ def test_mlflow_after_sigkill(tmp_path: Path) -> None:
 @pytest.mark.parametrize("store", ["file", "sqlite"])
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_mlflow_after_each_ending(tmp_path: Path, ending: str, store: str) -> None:
-    check_mlflow(tmp_path, "mlflow", ending, store)
+    check_mlflow(tmp_path, "mlflow", ending, store_in(tmp_path, store))
+
+
+@pytest.fixture(scope="module")
+def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The real one, with a database behind it and the artifacts of all runs at its side."""
+    folder = tmp_path_factory.mktemp("mlflow")
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    server = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "mlflow", "server", "--workers", "1"),
+            *("--host", "127.0.0.1", "--port", str(port)),
+            *("--backend-store-uri", "sqlite:///runs.db", "--artifacts-destination", "artifacts"),
+        ],
+        cwd=folder,
+        env=environ(folder),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    uri = f"http://127.0.0.1:{port}"
+    until = time.monotonic() + GUARD_SECONDS
+    try:
+        while True:
+            assert server.poll() is None and time.monotonic() < until, "it did not start"
+            try:
+                with urllib.request.urlopen(f"{uri}/health", timeout=5):
+                    break
+            except OSError:
+                time.sleep(0.2)
+        yield uri
+    finally:
+        os.killpg(server.pid, signal.SIGKILL)
+        server.wait()
+
+
+@with_server
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_mlflow_server_after_each_ending(tmp_path: Path, ending: str, mlflow_server: str) -> None:
+    check_mlflow(tmp_path, "mlflow", ending, mlflow_server, experiment=ending)
+
+
+@with_server
+@pytest.mark.slow
+@pytest.mark.parametrize(("ending", "status"), [("kill", "RUNNING"), ("exception", "FINISHED")])
+def test_mlflow_server_without_rerail(
+    tmp_path: Path, ending: str, status: str, mlflow_server: str
+) -> None:
+    """The other side of the table in docs/trackers.md."""
+    where = {"MLFLOW_TRACKING_URI": mlflow_server, "MLFLOW_EXPERIMENT_NAME": f"{ending} alone"}
+    run(tmp_path, "mlflow", ending, "--no-trackers", **where)
+    dead = mlflow_runs(tmp_path, mlflow_server, f"{ending} alone")["dies"]
+    assert dead["status"] == status and not dead["files"]
 
 
 @with_mlflow
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["interrupt", "exception", "kill"])
 def test_mlflow_with_a_context(tmp_path: Path, ending: str) -> None:
-    check_mlflow(tmp_path, "mlflow-with", ending, "file")
+    check_mlflow(tmp_path, "mlflow-with", ending, store_in(tmp_path, "file"))
 
 
 @with_mlflow
@@ -167,7 +231,7 @@ def test_no_trackers(tmp_path: Path) -> None:
     uri = store_in(tmp_path, "file")
     said = run(tmp_path, "mlflow", "kill", "--no-trackers", MLFLOW_TRACKING_URI=uri)
     assert "MLflow" not in said
-    dead = mlflow_runs(tmp_path, uri)["dies"]
+    dead = mlflow_runs(tmp_path, uri, "Default")["dies"]
     assert dead["status"] == "RUNNING" and not dead["files"]
 
 

@@ -14,6 +14,7 @@ import click
 
 from rerail.platform.deadline import MOST_SECONDS
 
+_TOO_LONG = "that is longer than thirty years"
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -28,12 +29,14 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]
             self.fail(f"{value!r} is not a time: write 90s, 30m or 2h")
         seconds = float(found[1]) * _UNITS[found[2]]
         if seconds > MOST_SECONDS:
-            self.fail("that is longer than thirty years: write 90s, 30m or 2h")
+            self.fail(_TOO_LONG)
         return seconds
 
 
 class FiniteRange(click.FloatRange):
     """As click's own, without what is no number."""
+
+    name = "number"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
         number = float(super().convert(value, param, ctx))
@@ -42,6 +45,16 @@ class FiniteRange(click.FloatRange):
         return number
 
 
+class WholeRange(click.IntRange):
+    name = "whole number"
+
+
 class Seconds(FiniteRange):
     def __init__(self, least: float, *, is_above: bool = False) -> None:
-        super().__init__(min=least, max=MOST_SECONDS, min_open=is_above)
+        super().__init__(min=least, min_open=is_above)
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        seconds = super().convert(value, param, ctx)
+        if seconds > MOST_SECONDS:
+            self.fail(_TOO_LONG, param, ctx)
+        return seconds

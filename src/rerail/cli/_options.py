@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from rerail.cli._numbers import Seconds
+from rerail.cli._numbers import Seconds, WholeRange
 from rerail.store import Store, find_home
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def job_options(function: F) -> F:
     )
     count = click.option(
         "--nnodes",
-        type=click.IntRange(min=1),
+        type=WholeRange(min=1),
         metavar="N",
         help="How many nodes it has [default: from the scheduler or CMD].",
     )

@@ -24,7 +24,7 @@ from rerail.cli._aftermath import (
     outcome_in_trackers,
     write_elsewhere,
 )
-from rerail.cli._numbers import Seconds
+from rerail.cli._numbers import Seconds, WholeRange
 from rerail.cli._options import (
     command_argument,
     home_option,
@@ -104,7 +104,7 @@ FINISH_LINE_SECONDS = 2.0
 )
 @click.option(
     "--restarts",
-    type=click.IntRange(min=0),
+    type=WholeRange(min=0),
     default=0,
     metavar="N",
     help="When CMD dies, go on up to N times, with a safe remedy if there is one.",
@@ -131,7 +131,7 @@ FINISH_LINE_SECONDS = 2.0
 )
 @click.option(
     "--folder-to",
-    type=click.IntRange(min=3),
+    type=WholeRange(min=3),
     hidden=True,
     help="A descriptor for the path of the run's folder: what `rerail.record` asks for.",
 )
