@@ -10,7 +10,21 @@ import pytest
 from rerail.cli._discovery import command_names, load_command
 from rerail.cli._numbers import Duration
 
-NONE = ("nan", "-nan", "inf", "-inf", "infinity", "1e999", "1e30", "9" * 400, "-1", "-0.5", "", "x", "1,5")
+NONE = (
+    "nan",
+    "-nan",
+    "inf",
+    "-inf",
+    "infinity",
+    "1e999",
+    "1e30",
+    "9" * 400,
+    "-1",
+    "-0.5",
+    "",
+    "x",
+    "1,5",
+)
 
 
 def options() -> Iterator[tuple[str, click.Option]]:
