@@ -28,7 +28,7 @@ def test_one_press_ends_every_wait_and_what_was_begun_goes_on(tmp_path: Path) ->
     head = json.dumps({"schema": 1, "python": str(python), "cwd": str(tmp_path)})
     run = json.dumps({"tracker": "mlflow", "run": "r", "state": "open", "package": ""})
     (tmp_path / "trackers").write_text(f"{head}\n{run}\n")
-    # The receiver presses Ctrl-C at the rerail that the command was a child of, and does not answer.
+    # The receiver presses Ctrl-C at the rerail whose child the command was, and does not answer.
     command = "cp trackers $RERAIL_AGENT/1-1.trackers; echo $PPID >rerail; exit 3"
     receiver = f"cd {shlex.quote(str(tmp_path))}; echo $RERAIL_EVENT >told; kill -INT $(cat rerail)"
     words = ["run", "--home", str(tmp_path / "home"), "--notify", f"{receiver}; sleep 20"]
