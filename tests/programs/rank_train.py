@@ -1,8 +1,8 @@
 """A small training of a few gloo ranks in which one of them goes wrong, each in its own way.
 
-Started by torchrun, by a script that sets RANK and WORLD_SIZE, by mpirun or srun, or with `--spawn N`
-by itself. `--workers 2` has every rank load its batches in processes of its own, and `--own-log` has it
-write a line a step to rankN.log, as many programs do.
+Started by torchrun, by a script that sets RANK and WORLD_SIZE, by mpirun or srun, or with
+`--spawn N` by itself. `--workers 2` has every rank load its batches in processes of its own, and
+`--own-log` has it write a line a step to rankN.log, as many programs do.
 `--fault NAME --victim R --at STEP` says what goes wrong, on which rank and when. `--ddp` lets
 DistributedDataParallel reduce the gradients; without it the program does that by hand.
 """
@@ -137,7 +137,7 @@ def train(rank: int, world: int, options: argparse.Namespace) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     bad = 4 * options.at if is_victim else 1 << 30
     workers = 1 if options.fault == "worker" and is_victim else options.workers
-    log = open(f"rank{rank}.log", "w") if options.own_log else None  # noqa: SIM115
+    log = open(f"rank{rank}.log", "w") if options.own_log else None
     loader = DataLoader(Rows(options.fault, bad), batch_size=4, num_workers=workers)
     for step, batch in enumerate(loader):
         if step == options.steps:
