@@ -49,7 +49,7 @@ def _from_elsewhere(
     last = max((t for t in ends if t is not None), default=None) if None not in ends else None
     for key, box in boxes.items():
         is_rank = box.rank is not None and box.parent_pid not in pids and key not in known
-        is_of_this_clock = -1.0 <= box.started_t_seconds and (
+        is_of_this_clock = box.started_t_seconds >= -1.0 and (
             last is None or box.started_t_seconds <= last
         )
         if is_rank and is_of_this_clock:
