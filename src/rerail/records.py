@@ -80,6 +80,9 @@ class ProcessRecord:
     dumped_core: bool = False
     ending_source: str | None = None  # wait, pidfd, netlink, zombie, None: nobody told
     rank: int | None = None
+    world_size: int | None = None  # of how many ranks
+    node: int | None = None  # the number of its machine among those of the job
+    worker: int | None = None  # of a loader worker: which one, as torch counts
 
     @property
     def key(self) -> str:
@@ -250,6 +253,8 @@ class BlackBox:
     notes: list[str] = field(default_factory=list)  # hooks that failed, frameworks seen
     exception_t_seconds: float | None = None
     error_file: str | None = None  # where its standard error went, if that is a file
+    output_file: str | None = None  # the same of its standard output
+    loader_worker: int | None = None  # which worker of a DataLoader it is, as torch counts
     collectives: list[CollectiveCall] = field(default_factory=list)  # the last twenty
     collective_count: int = 0
     collective_seconds: float = 0.0  # so far, in collectives and in waiting for them

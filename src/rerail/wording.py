@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Protocol
 
 from rerail.records import ProcessRecord
 
@@ -23,6 +23,9 @@ _ROLE_WORDS = {
     "helper": "a helper process",
     "daemon": "a background process",
 }
+
+
+RANK_ROLES = ("main", "rank", "child")  # what a process with the number of a rank may be
 
 
 def bytes_in_words(count: float) -> str:
@@ -101,10 +104,40 @@ def lost_in_words(lost: Mapping[str, Any]) -> str:
     return f"{role_in_words(lost.get('role'))} (pid {lost.get('pid')}) {ending}"
 
 
+class InTheTree(Protocol):
+    """What a process is: a ProcessRecord, or a line that was made of one."""
+
+    @property
+    def role(self) -> str: ...
+    @property
+    def rank(self) -> int | None: ...
+    @property
+    def world_size(self) -> int | None: ...
+    @property
+    def node(self) -> int | None: ...
+    @property
+    def worker(self) -> int | None: ...
+
+
+def standing_in_words(process: InTheTree) -> str:
+    """ "rank 1 of 4 on node 0", "loader worker 2 of rank 1", "launcher": as far as it is known."""
+    if process.role == "loader-worker":
+        number = "" if process.worker is None else f" {process.worker}"
+        of_rank = "" if process.rank is None else f" of rank {process.rank}"
+        return f"loader worker{number}{of_rank}"
+    if process.rank is None or process.role not in RANK_ROLES:
+        return process.role
+    of = "" if process.world_size is None else f" of {process.world_size}"
+    return f"rank {process.rank}{of}" + ("" if process.node is None else f" on node {process.node}")
+
+
 def process_in_words(process: ProcessRecord) -> str:
     """ "rank 1 (pid 4712, python)": who it is, as a user would point at it."""
-    is_rank = process.rank is not None and process.role in ("main", "rank", "child")
+    is_rank = process.rank is not None and process.role in RANK_ROLES
     who = f"rank {process.rank}" if is_rank else role_in_words(process.role)
+    if process.role == "loader-worker" and process.worker is not None:
+        of_rank = "" if process.rank is None else f" of rank {process.rank}"
+        who = f"DataLoader worker {process.worker}{of_rank}"
     if not is_rank and (worker := ray_worker_in_words(process.name)):
         return f"the {worker} (pid {process.pid})"
     name = f", {process.name}" if process.name else ""

@@ -80,3 +80,28 @@ def test_secrets_in_such_a_log_are_not_kept(tmp_path: Path) -> None:
         p.name for p in kept if secret.encode() in p.read_bytes() and p.name != "private.jsonl"
     ]
     assert plain == []
+
+
+def test_one_rank_s_own_files_are_shown_with_it(tmp_path: Path) -> None:
+    """Standard output and standard error of each, and a log with its number in the name."""
+    code = (
+        "import os; r = os.environ['RANK']; print('out', r);"
+        " os.write(2, b'err hf_' + b'aBcD1234' * 5);"
+        " open(f'run/rank{r}.log', 'w').write(f'own {r}') if os.makedirs('run', exist_ok=True)"
+        " is None else 0; raise SystemExit(int(r))"
+    )
+    script = (
+        f'for r in 0 1; do RANK=$r WORLD_SIZE=2 "{sys.executable}" -c "{code}"'
+        " > $r.stdout 2> $r.txt; done"
+    )
+    explained(tmp_path, script)
+    shown = subprocess.run(
+        [*RERAIL, "show", "last", "--rank", "1", "--json"],
+        env={**os.environ, "RERAIL_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        timeout=90,
+    )
+    logs = {Path(log["path"]).name: log["lines"] for log in json.loads(shown.stdout)["logs"]}
+    assert logs.keys() == {"1.stdout", "1.txt", "rank1.log"}
+    assert (logs["1.stdout"], logs["rank1.log"]) == (["out 1"], ["own 1"])
+    assert logs["1.txt"][0].startswith("err ") and "aBcD" not in logs["1.txt"][0]

@@ -187,6 +187,15 @@ def test_a_run_that_ended_well_has_no_first() -> None:
     assert read_failed_first(RecordedRun(fine, processes=run.processes, boxes=run.boxes)) == []
 
 
+def test_a_script_that_only_waits_hides_no_failure() -> None:
+    raised = {"exception_type": "ValueError", "exception_text": "no labels"}
+    of_box = upto(9, **raised, exception_t_seconds=9.7)
+    run = job(waited(CLOSED, 10.0), ({"exit_code": 1}, of_box))
+    fine = info(Outcome(kind="ok", summary="fine", exit_code=0), root_pid=99)
+    (seen,) = read_failed_first(RecordedRun(fine, processes=run.processes, boxes=run.boxes))
+    assert (seen.data["who"], seen.data["others"]) == ("rank 1", ["rank 0"])
+
+
 @given(
     st.integers(2, 9),
     st.integers(1, 30),

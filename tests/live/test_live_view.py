@@ -306,7 +306,7 @@ def test_warnings_as_they_arise() -> None:
     said = {alert.kind: alert.text for alert in view.alerts}
     assert said["stall"] == "no progress for 40 s"
     assert said["not-finite"] == "the loss is not finite since step 50"
-    assert said["worker-lost"] == "loader-worker (pid 101) is gone: SIGKILL"
+    assert said["worker-lost"] == "loader worker (pid 101) is gone: SIGKILL"
     assert said["growth"].startswith("memory grows: full in about")
     assert said["gate"] == "bad"
     limits = [alert.text for alert in view.alerts if alert.kind == "limit"]

@@ -1,6 +1,8 @@
 """A small training of a few gloo ranks in which one of them goes wrong, each in its own way.
 
-Started by torchrun, by a script that sets RANK and WORLD_SIZE, or with `--spawn N` by itself.
+Started by torchrun, by a script that sets RANK and WORLD_SIZE, by mpirun or srun, or with
+`--spawn N` by itself. `--workers 2` has every rank load its batches in processes of its own, and
+`--own-log` has it write a line a step to rankN.log, as many programs do.
 `--fault NAME --victim R --at STEP` says what goes wrong, on which rank and when. `--ddp` lets
 DistributedDataParallel reduce the gradients; without it the program does that by hand.
 """
@@ -134,7 +136,8 @@ def train(rank: int, world: int, options: argparse.Namespace) -> None:
         model = torch.nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     bad = 4 * options.at if is_victim else 1 << 30
-    workers = 1 if options.fault == "worker" and is_victim else 0
+    workers = 1 if options.fault == "worker" and is_victim else options.workers
+    log = open(f"rank{rank}.log", "w") if options.own_log else None
     loader = DataLoader(Rows(options.fault, bad), batch_size=4, num_workers=workers)
     for step, batch in enumerate(loader):
         if step == options.steps:
@@ -143,6 +146,8 @@ def train(rank: int, world: int, options: argparse.Namespace) -> None:
         if is_now:
             go_wrong(options.fault, step, options)
         loss = model(batch).pow(2).mean()
+        if log:
+            print(f"step {step} on rank {rank}", file=log, flush=True)
         if options.fault == "nan":
             check_loss(loss, step)
         loss.backward()
@@ -178,6 +183,11 @@ def spawned(rank: int, options: argparse.Namespace) -> None:
     train(rank, options.spawn, options)
 
 
+def told(*names: str) -> int:
+    """What the launcher set, by one of its names."""
+    return int(next(os.environ[name] for name in names if name in os.environ))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--fault", default="")
@@ -188,12 +198,17 @@ def main() -> None:
     parser.add_argument("--disk", default=".")
     parser.add_argument("--ddp", action="store_true")
     parser.add_argument("--spawn", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--own-log", action="store_true")
+    parser.add_argument("--local_rank", type=int, default=0)  # deepspeed gives it
     options = parser.parse_args()
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     if options.spawn:
         torch.multiprocessing.spawn(spawned, (options,), options.spawn)
     else:
-        train(int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), options)
+        rank = told("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+        world = told("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS")
+        train(rank, world, options)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rerail.recorder.tree.roles import rank_of, role_of
+from rerail.recorder.tree.roles import RANK_VARIABLES, RankPlace, rank_place, role_of
 from rerail.recorder.vitals.limits import NearLimits
 from rerail.wording import duration_in_words
 
@@ -39,6 +39,12 @@ PYTHON = ["python", "train.py"]
             "python",
             {"is_root": True, "parent_role": None},
             "launcher",
+        ),
+        (
+            ["torchrun", "t.py"],
+            "torchrun",
+            {"is_root": False, "parent_role": "launcher", "parent_command": ["torchrun", "t.py"]},
+            "child",
         ),
         (["python", "run.py"], "python", {"is_root": True, "parent_role": None}, "main"),
         (PYTHON, "python", {"is_root": False, "parent_role": "launcher", "rank": 3}, "rank"),
@@ -81,10 +87,27 @@ def test_roles(command: list[str], name: str, settings: dict[str, object], role:
 
 
 def test_a_rank_is_what_a_launcher_set() -> None:
-    assert rank_of({"RANK": "2", "LOCAL_RANK": "0"}) == 2
-    assert rank_of({"OMPI_COMM_WORLD_RANK": "7"}) == 7
-    assert rank_of({"RANK": "two"}) is None
-    assert rank_of({}) is None
+    torchrun = {"RANK": "2", "WORLD_SIZE": "4", "LOCAL_RANK": "0", "GROUP_RANK": "1"}
+    assert rank_place(torchrun) == RankPlace(2, 4, 1)
+    in_a_batch_script = {"SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_NODEID": "3"}
+    assert rank_place({**in_a_batch_script, "RANK": "5", "WORLD_SIZE": "8"}) == RankPlace(5, 8, 3)
+    assert rank_place(in_a_batch_script) == RankPlace(0, 1, 3)
+    assert rank_place({"OMPI_COMM_WORLD_RANK": "7", "OMPI_COMM_WORLD_SIZE": "8"}) == (7, 8, None)
+    assert rank_place({"PMI_RANK": "1", "PMI_SIZE": "2"}) == (1, 2, None)
+    assert rank_place({"RANK": "0", "WORLD_SIZE": "2", "CROSS_RANK": "0"}) == (0, 2, 0)
+    assert rank_place({"RANK": "two"}) == rank_place({}) == RankPlace()
+
+
+def test_lightning_tells_its_ranks_a_number_of_the_machine_alone() -> None:
+    first = {"LOCAL_RANK": "1", "NODE_RANK": "0", "WORLD_SIZE": "4"}
+    assert rank_place(first) == RankPlace(1, 4, 0)
+    assert rank_place({**first, "NODE_RANK": "1"}) == RankPlace()  # 1 or 3: it will say so itself
+
+
+@given(st.dictionaries(st.sampled_from(sorted(RANK_VARIABLES)), st.text(max_size=12)))
+def test_any_variables(environ: dict[str, str]) -> None:
+    place = rank_place(environ)
+    assert place.rank is None or place.world_size is None or 0 <= place.rank < place.world_size
 
 
 @given(st.floats(0, 1e12), st.floats(1, 1e12))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rerail.report.rank_page import MOST_LINES, own_output
+from rerail.report.rank_page import MOST_LINES, has_marks, own_output
 from rerail.store import OutputLine
 
 
@@ -16,6 +16,12 @@ def lines(*texts: bytes) -> list[OutputLine]:
 def test_marks_of_torch_torchrun_and_srun() -> None:
     merged = lines(b"[rank1]: a", b"[default1]:b", b"1: c", b"[rank11]: d", b"epoch 1: e", b"[1]:")
     assert own_output(merged, 1) == [(1, "a"), (2, "b"), (3, "c")]
+
+
+def test_marks_of_mpirun() -> None:
+    merged = lines(b"[1,1]<stdout>:a", b"[1,0]<stderr>:b", b"[prterun-n1-77@1,1]<stderr>: c")
+    assert own_output(merged, 1) == [(1, "a"), (3, "c")]
+    assert has_marks(merged) and not has_marks(lines(b"step 1 loss 2", b"[2026] x"))
 
 
 def test_the_last_lines_are_kept() -> None:

@@ -78,11 +78,12 @@ def _print_rank(folder: RunFolder, rank: int, as_json: bool) -> None:
         raise UsageError(
             f"the record has no rank {rank}", f"Ranks on record: {known}. See `rerail show`."
         )
+    logs = rank_page.logs_of(run, story)
     if as_json:
-        print_json(rank_page.rank_document(story, folder.output()))
+        print_json(rank_page.rank_document(story, folder.output(), logs))
         return
     screen = console()
-    for line in rank_page.rank_lines(story, folder.output()):
+    for line in rank_page.rank_lines(story, folder.output(), logs):
         screen.print(line, markup=False, no_wrap=True, overflow="ellipsis", crop=True)
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rerail.evidence.run.material import RecordedRun, read_material
     from rerail.evidence.run.memory import limit_uses, memory_at_peak
     from rerail.evidence.run.private_texts import learn_records
+    from rerail.evidence.run.rank_logs import RankLog, rank_logs
     from rerail.evidence.run.rank_stories import RankStory, rank_stories
     from rerail.evidence.run.ranks import read_failed_first
     from rerail.evidence.run.stalls import read_stalls, telling_stall
@@ -32,6 +33,7 @@ __all__ = [
     "Line",
     "Listener",
     "Log",
+    "RankLog",
     "RankStory",
     "RecordedRun",
     "TextEvidence",
@@ -50,6 +52,7 @@ __all__ = [
     "no_such_file",
     "observe_text",
     "process_name",
+    "rank_logs",
     "rank_stories",
     "read_crashes",
     "read_failed_first",
@@ -68,6 +71,7 @@ __getattr__ = door(
         "Line": "text.lines",
         "Listener": "text.logs",
         "Log": "text.inputs",
+        "RankLog": "run.rank_logs",
         "RankStory": "run.rank_stories",
         "RecordedRun": "run.material",
         "TextEvidence": "text.observing",
@@ -86,6 +90,7 @@ __getattr__ = door(
         "no_such_file": "text.typed_names",
         "observe_text": "text.logs",
         "process_name": "run.where",
+        "rank_logs": "run.rank_logs",
         "rank_stories": "run.rank_stories",
         "read_crashes": "run.crashes",
         "read_failed_first": "run.ranks",

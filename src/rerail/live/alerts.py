@@ -14,7 +14,7 @@ from rerail.live.memory import Memory
 from rerail.live.processes import ProcessLine
 from rerail.live.progress import Loss
 from rerail.records import Event
-from rerail.wording import bytes_in_words, counted, duration_in_words
+from rerail.wording import bytes_in_words, counted, duration_in_words, standing_in_words
 
 AlertKind = Literal["stall", "not-finite", "worker-lost", "limit", "growth", "gate", "rank"]
 _FAR_SECONDS = 24 * 3600.0  # a limit that is further away is no news
@@ -85,7 +85,7 @@ def _lost(processes: Sequence[ProcessLine]) -> list[Alert]:
     if not dead:
         return []
     first = dead[0]
-    who = first.role if first.rank is None else f"rank {first.rank}"
+    who = standing_in_words(first)
     more = f", and {counted(len(dead) - 1, 'other process').replace('processs', 'processes')}"
     text = f"{who} (pid {first.pid}) is gone: {first.state}{more if len(dead) > 1 else ''}"
     return [Alert("worker-lost", text)]

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from rerail.live.snapshot import Snapshot
 from rerail.records import BlackBox, ProcessRecord, VitalsRow
-from rerail.wording import listed, seconds_in_words
+from rerail.store import with_boxes
+from rerail.wording import RANK_ROLES, listed, seconds_in_words
 
 _INTERESTING = {"main": 0, "rank": 1, "launcher": 2, "loader-worker": 3}
 _WAITS_SECONDS = 2.0  # a collective that takes longer waits for somebody
@@ -39,6 +40,10 @@ class ProcessLine:
     step_seconds: float | None = None
     collective_share: float | None = None
     data_share: float | None = None
+    # Of how many ranks, on which node of the job; of a loader worker, which one it is.
+    world_size: int | None = None
+    node: int | None = None
+    worker: int | None = None
 
 
 def process_lines(snapshot: Snapshot) -> list[ProcessLine]:
@@ -47,7 +52,7 @@ def process_lines(snapshot: Snapshot) -> list[ProcessLine]:
     living = _living_ranks(snapshot, boxes)
     lines = []
     ends: dict[int, float] = {}  # by the line's identity; who failed first stands first
-    for process in snapshot.processes:
+    for process in with_boxes(snapshot.processes, snapshot.boxes):
         is_alive = process.ended_t_seconds is None and snapshot.info.state == "running"
         box = boxes.get(process.key)
         load = loads.get(process.key) if is_alive else None
@@ -55,7 +60,10 @@ def process_lines(snapshot: Snapshot) -> list[ProcessLine]:
             ProcessLine(
                 pid=process.pid,
                 role=process.role,
-                rank=process.rank if process.rank is not None or box is None else box.rank,
+                rank=process.rank,
+                world_size=process.world_size if process.role in RANK_ROLES else None,
+                node=process.node if process.role in RANK_ROLES else None,
+                worker=process.worker,
                 name=process.name,
                 rss_bytes=sizes.get(process.key),
                 cpu_percent=load,

@@ -25,7 +25,7 @@ from rerail.store import RunFolder, Store
 
 def compose(asked: dict[str, Any], secrets: Iterable[str]) -> Message:
     """`asked`: what the notifier wrote for the sender."""
-    if asked["what"] in ("run", "stall"):
+    if asked["what"] in ("run", "stall", "rank"):
         return _about_run(asked, secrets)
     redactor = _redactor({}, secrets)
     plain = {name: asked.get(name) for name in ("headline", "details", "label", "next")}
@@ -61,6 +61,9 @@ def _about_run(asked: dict[str, Any], secrets: Iterable[str]) -> Message:
             last_step_and_loss(folder)[0],
             is_last=asked["is_last"],
         )
+    if asked["what"] == "rank":
+        step, text = last_step_and_loss(folder)[0], _masked(redactor, asked["text"])
+        return message.of_rank(about, text, step, is_last=asked["is_last"])
     if asked["event"] == "end":
         finish, step = finish_line(folder.path), last_step_and_loss(folder)[0]
         return message.of_success(about, _masked(redactor, finish), step)
@@ -84,6 +87,8 @@ def _from_memory(asked: dict[str, Any], secrets: Iterable[str]) -> Message:
     }
     if asked["event"] == "end":
         return message.of_success(about, summary)
+    if asked["what"] == "rank":
+        return message.of_rank(about, _masked(redactor, asked["text"]), None, is_last=False)
     return message.of_death(about, {"headline": summary, "next": {"command": "rerail runs"}})
 
 

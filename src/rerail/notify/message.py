@@ -112,6 +112,20 @@ def of_stall(
     )
 
 
+def of_rank(about: Mapping[str, Any], text: str, step: int | None, *, is_last: bool) -> Message:
+    """`text`: which rank the others wait for, and where it is."""
+    details = [_line(*_progress(about, step), *_whereabouts(about))]
+    if is_last:
+        details.append("further messages about ranks of this run are not sent")
+    return Message(
+        "stall",
+        _headline(text),
+        tuple(details),
+        f"rerail stacks {about['short']}",
+        _fields(about, step, {}),
+    )
+
+
 def of_success(about: Mapping[str, Any], finish: str, step: int | None = None) -> Message:
     """`finish`: the line that stands in the terminal at the end. Nothing is left to be done."""
     label = f" ({about['label']})" if about.get("label") else ""

@@ -21,6 +21,7 @@ from rerail.notify.receivers import VARIABLE, Receiver, read_receivers, why_unus
 from rerail.platform.own_process import answers_of, patience_seconds, start_own_process
 
 MOST_STALLS = 3
+MOST_OF_RANKS = 3  # a rank that is slow now and then would fill a phone
 _MOST_TEXT = 4000
 
 
@@ -29,6 +30,7 @@ class Notifier:
         self._receivers = list(receivers)
         self._events = frozenset(events)
         self._stalls = 0
+        self._of_ranks = 0
         self._senders: list[subprocess.Popen[bytes]] = []
 
     @property
@@ -102,6 +104,22 @@ class Notifier:
             "silent_seconds": silent_seconds,
             "hung_in": hung_in[:_MOST_TEXT],
             "is_last": self._stalls == MOST_STALLS,
+            "keep_in": [str(folder)],
+        }
+        sender = self._start(asked)
+        return sender.pid if sender is not None else None
+
+    def rank_holds_up(self, folder: Path, text: str) -> int | None:
+        """Tell of a rank that the others wait for, as of a stall; the pid of who does so."""
+        self._of_ranks += 1
+        if not self.wants("stall") or self._of_ranks > MOST_OF_RANKS:
+            return None
+        asked = {
+            "what": "rank",
+            "event": "stall",
+            "folder": str(folder),
+            "text": text[:_MOST_TEXT],
+            "is_last": self._of_ranks == MOST_OF_RANKS,
             "keep_in": [str(folder)],
         }
         sender = self._start(asked)

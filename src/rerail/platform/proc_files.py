@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Container
 
 from rerail.platform.bare_platform import is_bare
 from rerail.platform.procfs import TICKS_PER_SECOND, StatFields, parse_stat
@@ -81,11 +82,11 @@ def read_command(pid: int) -> list[str]:
     return [part.decode(errors="replace") for part in data.rstrip(b"\0").split(b"\0")]
 
 
-def read_rank_variables(pid: int) -> dict[str, str]:
-    """Of its environment only what launchers say of ranks: the rest is nobody's business here."""
+def read_variables(pid: int, wanted: Container[str]) -> dict[str, str]:
+    """Of its environment only these: the rest is nobody's business here."""
     found = {}
     for entry in (read(pid, "environ", LONGEST_ENVIRONMENT) or b"").split(b"\0"):
         name, _, value = entry.partition(b"=")
-        if name.endswith((b"RANK", b"PROCID")):
-            found[name.decode(errors="replace")] = value.decode(errors="replace")
+        if (decoded := name.decode(errors="replace")) in wanted:
+            found[decoded] = value.decode(errors="replace")
     return found

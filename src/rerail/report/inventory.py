@@ -18,7 +18,7 @@ from rerail.evidence import (
 from rerail.records import ProcessRecord, ProcessVitals
 from rerail.report.document import Block, Paragraph, Section, Table
 from rerail.report.numbers import without_zero_rows
-from rerail.wording import bytes_in_words, seconds_in_words
+from rerail.wording import bytes_in_words, seconds_in_words, standing_in_words
 
 _MOST_PROCESSES = 200
 _MOST_LIBRARIES = 400
@@ -39,9 +39,7 @@ def process_section(run: RecordedRun, where: str = "") -> Section | None:
     rows = [
         [
             str(process.pid),
-            process.role
-            + (f" {process.rank}" if process.rank is not None else "")
-            + (", your code was here" if process.key in own else ""),
+            standing_in_words(process) + (", your code was here" if process.key in own else ""),
             process.name,
             seconds_in_words(process.started_t_seconds),
             "" if process.ended_t_seconds is None else seconds_in_words(process.ended_t_seconds),

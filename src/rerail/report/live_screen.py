@@ -25,7 +25,7 @@ from rerail.live import (
     one_line,
     one_line_of,
 )
-from rerail.wording import bytes_in_words, cut, duration_in_words
+from rerail.wording import bytes_in_words, cut, duration_in_words, standing_in_words
 
 _LABEL = 10
 _BAR_WIDTH = 24
@@ -35,6 +35,7 @@ _MOST_ALERTS = 3
 _SHOWN_ELSEWHERE = ("gate", "growth", "stall")  # below, beside the memory, in the first line
 _MOST_GAUGES = 12
 _MOST_WRAPPED = 3
+_MOST_NAME = 26  # of a process: "loader worker 12 of rank 3"
 
 
 def render(view: LiveView, width: int = 80, height: int = 24) -> Group:
@@ -259,19 +260,20 @@ def _processes(processes: Sequence[ProcessLine], most: int) -> list[Text]:
         return []
     has_steps = any(process.step for process in processes)
     step = f"{'step':>11}" if has_steps else ""
-    head = f"{'Process':<18}{'pid':>8}{step}{'memory':>11}{'cpu':>7}  doing"
-    lines = [Text(head, style="bold")]
     # Of a run that goes on, workers that ended well are only counted.
     has_living = any(process.is_alive for process in processes)
     telling = [p for p in processes if p.is_alive or p.died_badly or not has_living]
     is_all = len(telling) == len(processes) <= most
     shown = telling if is_all else telling[: most - 1]
-    for process in shown:
-        who = process.role if process.rank is None else f"{process.role} {process.rank}"
+    names = [standing_in_words(process) for process in shown]
+    wide = min(max([17, *map(len, names)]), _MOST_NAME) + 1
+    head = f"{'Process':<{wide}}{'pid':>8}{step}{'memory':>11}{'cpu':>7}  doing"
+    lines = [Text(head, style="bold")]
+    for process, who in zip(shown, names, strict=True):
         size = "" if process.rss_bytes is None else bytes_in_words(process.rss_bytes)
         cpu = "" if process.cpu_percent is None else f"{process.cpu_percent:.0f} %"
         step = f"{f'{process.step:,}' if process.step else '':>11}" if has_steps else ""
-        line = Text(f"{who[:17]:<18}{process.pid:>8}{step}{size:>11}{cpu:>7}  ")
+        line = Text(f"{cut(who, _MOST_NAME):<{wide}}{process.pid:>8}{step}{size:>11}{cpu:>7}  ")
         doing = one_line_of(process.doing) if process.doing else process.state
         line.append(doing, style="red" if process.died_badly else "")
         lines.append(line)

@@ -2,17 +2,17 @@
 
 In: a recorded run, a rank, the run's output. Out: lines of at most 80 columns where the text allows
 it; and the same as a document. Its output is what launchers mark as its own in the merged output,
-and the file that its standard error went to, if it had one. Nothing is said of a rank that is not
-in the record.
+and the files that only this rank has written to. Nothing is said of a rank that is not in the
+record.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rerail.evidence import RankStory, RecordedRun, rank_stories
+from rerail.evidence import RankLog, RankStory, RecordedRun, rank_logs, rank_stories
 from rerail.platform.patterns import linear
 from rerail.records import CollectiveCall
 from rerail.store import OutputReader
@@ -20,8 +20,12 @@ from rerail.wording import bytes_in_words, file_name, seconds_in_words
 
 MOST_CALLS = 6
 MOST_LINES = 20
-# "[rank1]: " of torch, "[default1]:" of torchrun --tee, "[1]:" of others, "1: " of srun --label.
-_MARK = linear(r"^(?:\[(?:rank|default)?(\d{1,7})\]: ?|(\d{1,7}): )")
+# "[rank1]: " of torch, "[default1]:" of torchrun --tee, "[1]:" of others, "1: " of srun --label,
+# "[1,1]<stdout>:" of mpirun --tag-output (its job, then the rank).
+_MARK = linear(
+    r"^(?:\[(?:rank|default)?(\d{1,7})\]: ?|(\d{1,7}): "
+    r"|\[[^\]\s]{1,40},(\d{1,7})\]<std(?:out|err)>: ?)"
+)
 
 
 def story_of(run: RecordedRun, rank: int) -> RankStory | None:
@@ -32,7 +36,11 @@ def ranks_on_record(run: RecordedRun) -> list[int]:
     return [story.rank for story in rank_stories(run)]
 
 
-def rank_lines(story: RankStory, output: OutputReader) -> list[str]:
+def logs_of(run: RecordedRun, story: RankStory) -> list[RankLog]:
+    return rank_logs(run, story.rank)
+
+
+def rank_lines(story: RankStory, output: OutputReader, logs: Sequence[RankLog] = ()) -> list[str]:
     lines = [f"{_title(story)}: {_ending(story)}"]
     box = story.box
     if box is not None:
@@ -49,20 +57,29 @@ def rank_lines(story: RankStory, output: OutputReader) -> list[str]:
     if story.calls:
         lines.append("  last collectives")
         lines += [f"    {_call(call)}" for call in story.calls[-MOST_CALLS:]]
-    if box is not None and box.error_file:
-        lines.append(f"  its standard error: {box.error_file}")
-    if printed := own_output(output, story.rank):
+    printed = own_output(output, story.rank)
+    if printed:
         lines.append("  last lines of its output")
         lines += [f"    output:{number}  {text}" for number, text in printed]
+    for log in logs:
+        lines.append(f"  its log {log.path}")
+        # What is marked in the output as well need not be shown twice.
+        lines += [f"    {text}" for text in log.lines if not printed]
+    if not printed and not logs and not has_marks(output):
+        lines.append("  its output is not told apart from the others': `torchrun --tee 3`,")
+        lines.append("  `mpirun --tag-output` and `srun --label` mark whose each line is")
     return ["".join(c if c.isprintable() else "?" for c in line) for line in lines]
 
 
-def rank_document(story: RankStory, output: OutputReader) -> dict[str, Any]:
+def rank_document(
+    story: RankStory, output: OutputReader, logs: Sequence[RankLog] = ()
+) -> dict[str, Any]:
     box = story.box
     return {
         "schema": 1,
         "rank": story.rank,
-        "world_size": box.world_size if box else None,
+        "world_size": story.process.world_size,
+        "node": story.process.node,
         "pid": story.process.pid,
         "ending": _ending(story),
         "steps": box.optimizer_steps if box else None,
@@ -74,6 +91,7 @@ def rank_document(story: RankStory, output: OutputReader) -> dict[str, Any]:
         "output": [
             {"line": number, "text": text} for number, text in own_output(output, story.rank)
         ],
+        "logs": [{"path": log.path, "lines": log.lines} for log in logs],
     }
 
 
@@ -83,17 +101,23 @@ def own_output(lines: Iterable[Any], rank: int) -> list[tuple[int, str]]:
     wanted = str(rank)
     for line in lines:
         mark = _MARK.search(line.text[:64].decode("latin-1"))  # a letter per byte
-        if mark is not None and (mark.group(1) or mark.group(2)) == wanted:
+        if mark is not None and wanted in mark.groups():
             text = line.text[mark.end() :].decode("utf-8", "replace").rstrip()
             if text:
                 found.append((line.number, text[:300]))
     return list(found)
 
 
+def has_marks(lines: Iterable[Any]) -> bool:
+    """Whether any line is marked as some rank's."""
+    return any(_MARK.search(line.text[:64].decode("latin-1")) for line in lines)
+
+
 def _title(story: RankStory) -> str:
-    world = story.box.world_size if story.box else None
-    of = f" of {world}" if world else ""
-    return f"rank {story.rank}{of} (pid {story.process.pid})"
+    process = story.process
+    of = f" of {process.world_size}" if process.world_size else ""
+    node = f" on node {process.node}" if process.node is not None else ""
+    return f"rank {story.rank}{of}{node} (pid {process.pid})"
 
 
 def _ending(story: RankStory) -> str:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rerail.store.output_segments import find_segments
     from rerail.store.printed_box import box_of_output, has_counted
     from rerail.store.process_records import ProcessAssembly
+    from rerail.store.rank_places import with_boxes
     from rerail.store.regular_files import (
         FileTooLarge,
         NotARegularFile,
@@ -94,6 +95,7 @@ __all__ = [
     "read_summary",
     "taken_boxes",
     "tree_columns",
+    "with_boxes",
 ]
 
 __getattr__ = door(
@@ -149,5 +151,6 @@ __getattr__ = door(
         "read_summary": "summaries",
         "taken_boxes": "blackbox",
         "tree_columns": "vitals_columns",
+        "with_boxes": "rank_places",
     },
 )

@@ -170,6 +170,7 @@ def _parse(octets: bytes, t0_ns: int) -> BlackBox | None:
     progress_ns = box.number("last_progress_ns")
     raised_ns = box.number("exception_ns")
     collectives = _collectives(box)
+    error_file, _, output_file = (box.text("error_file") or "").partition("\0")
     return BlackBox(
         pid=box.head("pid"),
         start_ticks=box.head("start_ticks"),
@@ -206,13 +207,19 @@ def _parse(octets: bytes, t0_ns: int) -> BlackBox | None:
         fork_parent_had_threads=None if forked < 0 else forked == 1,
         notes=_notes(box),
         collectives=collectives,
-        error_file=box.text("error_file"),
+        error_file=error_file or None,
+        output_file=output_file or None,
+        loader_worker=_counted_from_one(box.number("loader_worker")),
         exception_t_seconds=box.fine_seconds(raised_ns) if raised_ns > 0 else None,
         collective_count=max(box.number("collective_count"), 0),
         collective_seconds=max(box.number("collective_ns"), 0) / 1e9,
         data_wait_seconds=max(box.number("data_wait_ns"), 0) / 1e9,
         backward_seconds=max(box.number("backward_ns"), 0) / 1e9,
     )
+
+
+def _counted_from_one(number: int) -> int | None:
+    return number - 1 if number > 0 else None
 
 
 def _exception_text(box: _Box) -> str | None:

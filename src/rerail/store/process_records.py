@@ -76,6 +76,8 @@ def _begin(event: Event, pid: int, start: int) -> ProcessRecord:
         command=_texts(data.get("command")),
         started_t_seconds=event.t_seconds,
         rank=_whole(data.get("rank")),
+        world_size=_whole(data.get("world_size")),
+        node=_whole(data.get("node")),
     )
 
 
@@ -87,6 +89,8 @@ def _change(record: ProcessRecord, data: dict[str, Any]) -> ProcessRecord:
         command=_texts(data["command"]) if "command" in data else record.command,
         parent_pid=_whole(data.get("ppid", record.parent_pid)),
         rank=_whole(data.get("rank", record.rank)),
+        world_size=_whole(data.get("world_size", record.world_size)),
+        node=_whole(data.get("node", record.node)),
     )
 
 

@@ -146,11 +146,19 @@ def _say_who():
         value = os.environ.get(variable, "")
         if value.isdigit():
             box.numbers[layout.WORD[name]] = int(value)
+    errors, output = _file_behind(2), _file_behind(1)
+    both = errors + ("\0" + output if output not in ("", errors) else "")
+    box.put_text("error_file", both if len(both) <= layout.TEXT["error_file"][1] else errors)
+
+
+def _file_behind(descriptor):
+    """The regular file that a descriptor leads to; "" where it is none, or closed, or no /proc."""
     try:
-        if os.fstat(2).st_mode & 0o170000 == 0o100000:  # a regular file
-            box.put_text("error_file", os.readlink("/proc/self/fd/2"))
+        if os.fstat(descriptor).st_mode & 0o170000 == 0o100000:
+            return os.readlink("/proc/self/fd/%d" % descriptor)
     except OSError:
-        pass  # closed, or no /proc
+        pass
+    return ""
 
 
 def _register_stacks(folder):

@@ -137,12 +137,24 @@ def describe(shapes):
 def on_signal_handling(signal_handling):
     """A worker installs its own handlers after it was forked or spawned: stay on top of them."""
     library = native.library
-    if library is None:
-        return
 
     def after(args, kwargs, result):
-        library.rerail_keep_place()
+        if library is not None:
+            library.rerail_keep_place()
+        number = worker_number()
+        if number is not None:
+            numbers[layout.WORD["loader_worker"]] = number + 1
 
     signal_handling._set_worker_signal_handlers = native.wrap(
         signal_handling._set_worker_signal_handlers, after=after
     )
+
+
+def worker_number():
+    """By what the loader called this process with: torch's own word for it comes later."""
+    process = sys.modules["multiprocessing.process"].current_process()
+    target, given = getattr(process, "_target", None), getattr(process, "_args", ())
+    code = getattr(target, "__code__", None)
+    names = code.co_varnames[: code.co_argcount] if code is not None else ()
+    at = names.index("worker_id") if "worker_id" in names else len(given)
+    return given[at] if at < len(given) and type(given[at]) is int else None

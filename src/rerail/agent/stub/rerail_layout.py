@@ -111,8 +111,12 @@ LATER_NUMBERS = (
     "exception_ns",
 )
 
-# The file that standard error goes to, if it is one: launchers may give each rank its own.
+# The file that standard error goes to, if it is one; then NUL and that of standard output, if that
+# is another: launchers may give each rank its own.
 LAST_TEXTS = (("error_file", 222),)
+# Which worker of its DataLoader this is, counted from 1 (torch counts from 0); 0: it is none. With
+# this the box is full.
+LAST_NUMBERS = ("loader_worker",)
 
 PHASES = (
     "",
@@ -231,6 +235,10 @@ def _lay_out():
     for name, capacity in LAST_TEXTS:
         texts[name] = (at, capacity)
         at += 2 + capacity
+    at = (at + 7) // 8 * 8
+    for name in LAST_NUMBERS:
+        words[name] = at // 8
+        at += 8
     if at > SIZE:
         raise ValueError("the black box is too small for its fields")
     return words, texts, areas

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from rerail.catalogue import load_catalogue
 from rerail.errors import RerailError
 from rerail.evidence.run.census import read_copied_growth, read_leaks
 from rerail.evidence.run.crashes import read_crashes
@@ -165,7 +166,8 @@ def _not_contradicting(
 ) -> list[Observation]:
     """Who failed first is known better from the processes' ends than from the order of lines.
 
-    What the output shows of an exception of those who failed after it is their echo.
+    What the output shows of an exception of those who failed after it is their echo, and so is
+    what they say of a signal that ended them: the launcher sent it, when the first one had failed.
     """
     first = next((o for o in recorded if o.kind == "failed-first"), None)
     if first is None:
@@ -181,6 +183,13 @@ def _not_contradicting(
         for o in from_text
         if o.kind == "traceback"
         and _in_one_line(o.data.get("type"), o.data.get("message")) in echoes
+    }
+    echoed |= {
+        o.source
+        for o in from_text
+        if o.kind == "line"
+        and o.data.get("stream") in others
+        and load_catalogue().policy_of(o.data.get("cause")).is_from_outside
     }
     return [o for o in from_text if o.kind != "failed-first" and o.source not in echoed]
 

@@ -39,7 +39,7 @@ def read_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[st
         facts["failed_first"] = first.data.get("who")
         facts["echoes"] = first.data.get("others") or None
         facts["rank_story"] = first.data.get("story")
-        facts["where"] = first.data.get("where")
+        facts["where"] = first.data.get("where") or _own_place(facts.get("where"), first)
     stall = _first(observations, "stall")
     if stall is not None:
         facts["stuck_process"] = f"{stall.data['role']} (pid {stall.data['pid']})"
@@ -51,6 +51,12 @@ def read_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[st
     if run.info.elapsed_seconds is not None:
         facts["elapsed_seconds"] = round(run.info.elapsed_seconds, 3)
     return {name: value for name, value in facts.items() if value is not None}
+
+
+def _own_place(where: dict[str, Any] | None, first: Observation) -> dict[str, Any] | None:
+    """Where it crashed, if it was the rank that failed first, or a worker of it."""
+    process, who = str((where or {}).get("process")), str(first.data.get("who"))
+    return where if process == who or f" of {who} (" in process else None
 
 
 def _gate_facts(run: RecordedRun) -> dict[str, Any]:
@@ -159,7 +165,10 @@ def _crash_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[
     if not crashes:
         return {}
     # The crash that ended the run, not the one that a helper had on its own.
-    crash = next((c for c in reversed(crashes) if c["role"] in ("main", "rank")), crashes[0])
+    first = _first(observations, "failed-first")
+    of_first = [c for c in crashes if first is not None and c["pid"] == first.data.get("pid")]
+    of_ranks = [c for c in reversed(crashes) if c["role"] in ("main", "rank")]
+    crash = next(iter([*of_first, *of_ranks]), crashes[0])
     address = crash["address"] if crash["address_kind"] else None
     return {
         "where": crash["where"],
@@ -242,7 +251,8 @@ def _victim(run: RecordedRun, killed: Observation) -> str:
         return f"the {name}" if name.startswith("Ray") else name
     if process.role not in ("main", "rank", "loader-worker") and not name.startswith("rank"):
         return f"{role_in_words(process.role)} (pid {process.pid})"
-    return {"main process": "the main process"}.get(name, name.replace("Data", "a Data", 1))
+    a_worker = name.replace("Data", "a Data", 1) if process.worker is None else name
+    return {"main process": "the main process"}.get(name, a_worker)
 
 
 def _resource_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[str, Any]:

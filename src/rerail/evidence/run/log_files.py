@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -39,8 +40,8 @@ def with_log_files(run: RecordedRun, printed: TextEvidence, deadline: Deadline) 
     if not _is_worth_it(run, printed):
         return printed
     observations, facts = list(printed.observations), dict(printed.facts)
-    of_ranks = {Path(b.error_file): b.rank for b in run.boxes if b.error_file}
-    for path in _written_during(run, of_ranks)[:MOST_READ]:
+    of_ranks = own_files(run)
+    for path in written_during(run, of_ranks)[:MOST_READ]:
         if deadline.skips("log files of the program"):
             break
         try:
@@ -49,7 +50,7 @@ def with_log_files(run: RecordedRun, printed: TextEvidence, deadline: Deadline) 
             continue
         rank = of_ranks.get(path)
         who = rank_in_name(path) if rank is None else f"rank {rank}"
-        told = observe_text(_masked(excerpt.lines), deadline, who, label=path.name)
+        told = observe_text(masked(excerpt.lines), deadline, who, label=path.name)
         observations += [o for o in told.observations if o.kind not in _NOT_OF_OUTPUT]
         for name in _OF_AN_EXCEPTION:
             if name in told.facts:
@@ -57,7 +58,17 @@ def with_log_files(run: RecordedRun, printed: TextEvidence, deadline: Deadline) 
     return replace(printed, observations=observations, facts=facts)
 
 
-def _masked(lines: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+def own_files(run: RecordedRun) -> dict[Path, int | None]:
+    """Where standard output and standard error of a rank went, if that is a file of its own."""
+    found: dict[Path, set[int | None]] = {}
+    for box in run.boxes:
+        for name in (box.error_file, box.output_file):
+            if name:
+                found.setdefault(Path(name), set()).add(box.rank)
+    return {path: ranks.pop() if len(ranks) == 1 else None for path, ranks in found.items()}
+
+
+def masked(lines: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
     """As the recorder masks what is printed: quotes of these lines are kept in the run's folder."""
     text = "".join(f"{line}\n" for _, line in lines).encode("utf-8", "surrogateescape")
     masked, _ = OutputMasker(Masker()).feed(text)
@@ -79,13 +90,14 @@ def _is_worth_it(run: RecordedRun, printed: TextEvidence) -> bool:
     )
 
 
-def _written_during(run: RecordedRun, known: Iterable[Path] = ()) -> list[Path]:
+def written_during(run: RecordedRun, known: Iterable[Path] = ()) -> list[Path]:
     """Those that the processes themselves wrote to, then what was found, the newest first.
 
     A launcher's logs per rank may be anywhere, such as in a folder of its own below /tmp.
     """
     begin = run.info.started_unix
-    end = begin + (run.info.elapsed_seconds or 0.0) + LATE_SECONDS
+    elapsed = run.info.elapsed_seconds
+    end = time.time() if elapsed is None else begin + elapsed + LATE_SECONDS
     found = []
     for at, (path, written) in enumerate(_logs_below(run.info.cwd)):
         if at >= MOST_LOOKED_AT:

@@ -25,7 +25,7 @@ from rerail.records import (
     Stall,
     VitalsRow,
 )
-from rerail.store import RunFolder
+from rerail.store import RunFolder, with_boxes
 
 T = TypeVar("T")
 
@@ -71,8 +71,9 @@ class RecordedRun:
         return self.by_key.get(f"{record.pid}-{record.start_ticks}")
 
     def rank_of(self, process: ProcessRecord) -> int | None:
+        """As the process itself told, else as its launcher did."""
         box = self.box_of(process)
-        return box.rank if process.rank is None and box is not None else process.rank
+        return process.rank if box is None or box.rank is None else box.rank
 
     def role_of(self, record: BlackBox | Crash) -> str:
         process = self.process_of(record)
@@ -146,7 +147,7 @@ def read_material(folder: RunFolder, is_past: bool = False) -> RecordedRun:
     run = RecordedRun(
         info=info,
         events=events,
-        processes=_with_ranks(folder.processes(), boxes),
+        processes=with_boxes(folder.processes(), boxes),
         boxes=boxes,
         printed=part("progress from the output", folder.last_printed, None),
         vitals=part("vitals", folder.merged_vitals, []),
@@ -163,20 +164,3 @@ def read_material(folder: RunFolder, is_past: bool = False) -> RecordedRun:
         censuses=part("censuses of memory", folder.censuses, []),
         surroundings=part("surroundings", folder.surroundings, {}),
     )
-
-
-def _with_ranks(processes: list[ProcessRecord], boxes: list[BlackBox]) -> list[ProcessRecord]:
-    """A rank that only the process itself knew, as of one started by hand or by mp.spawn."""
-    ranks = {f"{box.pid}-{box.start_ticks}": box.rank for box in boxes if box.rank is not None}
-    found = [
-        replace(p, rank=ranks[p.key]) if p.rank is None and p.key in ranks else p for p in processes
-    ]
-    of_pid = {p.pid: p.rank for p in found}
-
-    def is_rank(p: ProcessRecord) -> bool:
-        """And not a worker of one, which has its environment."""
-        return p.key in ranks and of_pid.get(p.parent_pid or 0) != p.rank
-
-    return [
-        replace(p, role="rank") if p.role == "multiprocessing" and is_rank(p) else p for p in found
-    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rerail.records import ProcessRecord, PythonFrame
-from rerail.wording import ray_worker_in_words
+from rerail.wording import RANK_ROLES, ray_worker_in_words
 
 
 def where_of(
@@ -20,8 +20,9 @@ def process_name(process: ProcessRecord, rank: int | None = None) -> str:
     rank = process.rank if rank is None else rank
     if process.role == "loader-worker":
         of_rank = f" of rank {rank}" if rank is not None else ""
-        return f"DataLoader worker{of_rank} (pid {process.pid})"
-    if rank is not None and process.role in ("main", "rank", "child"):
+        number = f" {process.worker}" if process.worker is not None else ""
+        return f"DataLoader worker{number}{of_rank} (pid {process.pid})"
+    if rank is not None and process.role in RANK_ROLES:
         return f"rank {rank}"
     if worker := ray_worker_in_words(process.name):
         return f"{worker} (pid {process.pid})"

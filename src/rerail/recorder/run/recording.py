@@ -31,6 +31,9 @@ class Notifies(Protocol):
     ) -> int | None:
         """The pid of the process that sends it."""
 
+    def rank_holds_up(self, folder: Path, text: str) -> int | None:
+        """Of a rank that the others wait for; the pid of the process that sends it."""
+
     def run_ended_unseen(self, folder: Path, summary: str, *, is_death: bool) -> None:
         """The recorder is gone, and with it whoever would have told."""
 

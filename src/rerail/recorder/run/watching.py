@@ -120,7 +120,7 @@ class Watching:
             from rerail.recorder.stragglers.watch import RankWatch
 
             parts = self._parts
-            self._ranks = RankWatch(parts.writer, parts.tree, is_quiet=self._options.is_quiet)
+            self._ranks = RankWatch(parts.writer, parts.tree, self._options)
         self._ranks.look()
 
     def _write_metrics(self) -> None:

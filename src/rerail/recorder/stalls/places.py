@@ -17,6 +17,7 @@ from rerail.platform.own_code import is_own
 from rerail.platform.patterns import linear
 from rerail.recorder.stalls.wait_kinds import WaitsFor, bare_name, waits_for
 from rerail.records import BlackBox, ProcessRecord, PythonFrame, ThreadStack
+from rerail.store import with_boxes
 
 MOST_OWN_FRAMES = 3
 _IDLE_THREADS = linear(
@@ -35,6 +36,7 @@ class Who:
     rank: int | None = None
     collective: str | None = None
     was_forked_beside_threads: bool = False
+    worker: int | None = None  # its number, where its agent told it
 
 
 @dataclass(frozen=True)
@@ -94,14 +96,14 @@ def find_places(
 
 def who_is_who(records: Sequence[ProcessRecord], boxes: Mapping[str, BlackBox]) -> dict[str, Who]:
     found = {}
-    for record in records:
+    for record in with_boxes(records, boxes.values()):
         box = boxes.get(record.key)
-        rank = box.rank if record.rank is None and box is not None else record.rank
         found[record.key] = Who(
             record.role,
-            rank,
+            record.rank,
             box.collective if box else None,
             bool(box and box.fork_parent_had_threads),
+            record.worker,
         )
     return found
 
@@ -155,6 +157,7 @@ def _called(who: Who, pid: int, number: int | None) -> str:
     if who.rank is not None and who.role in ("main", "rank", "child"):
         return f"rank {who.rank}"
     if who.role == "loader-worker":
+        number = number if who.worker is None else who.worker
         return f"worker {number} (pid {pid})" if number is not None else f"worker (pid {pid})"
     if who.role in ("main", "launcher"):
         return "main process" if who.role == "main" else "launcher"

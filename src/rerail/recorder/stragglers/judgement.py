@@ -15,18 +15,24 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import median, stdev
+from statistics import fmean, median
 
 BLOCK_STEPS = 5  # between two looks that are kept
 WARM_STEPS = 10  # compiling, filling caches
-WINDOWS = (35, 50, 100, 200)  # steps; a noisy job needs the longer ones
-LEAST_BLOCKS = 5
+KEPT_BLOCKS = 40
+LEAST_STEPS = 35  # that it has to be slow for
 NAMED_EXCESS = 0.12  # of the others' own time
-STEADY_EXCESS = 0.08  # in three quarters of the time
+BURST_STEPS = 12  # for which a neighbour may hold a rank up
+STEADY_EXCESS = 0.1  # in the other blocks
+LEAST_REST = 3  # of those
+GAP_NOISE = 1.5  # by how much noise one block may fall short
 CAUGHT_EXCESS = 0.06
-SURE = 4.0  # how many standard errors of the excess
+CAUGHT_STEPS = 35
+ALLOWED_EXCESS = 0.1  # of a block; what is above it adds up, what is below it is taken away again
+MOST_EXCESS = 0.3  # that one block counts for: a neighbour may hold a rank up for a moment
+LEAST_SUM = 0.5
+CERTAIN = 12.0  # minus the logarithm of the chance that noise alone adds up to as much
 OUTSIDE = 3.5  # how many standard deviations of the others
-MEDIAN_COSTS = 1.2533  # its standard error is so much larger than that of the mean
 LEAST_OF_STEP = 0.04  # an excess that is less of the whole step is nobody's loss
 LEAST_SECONDS = 0.0005
 
@@ -91,10 +97,14 @@ class Caught:
 
 
 class Stragglers:
-    """Keeps as many looks as the longest window needs; one rank is named at a time."""
+    """Adds up how much slower each rank is than the others, block by block; names one at a time."""
 
     def __init__(self) -> None:
-        self._looks: deque[Look] = deque(maxlen=WINDOWS[-1] // BLOCK_STEPS + 1)
+        self._looks: deque[Look] = deque(maxlen=KEPT_BLOCKS + 1)
+        self._excesses: deque[Mapping[int, float]] = deque(maxlen=KEPT_BLOCKS)
+        self._lengths: deque[float] = deque(maxlen=KEPT_BLOCKS)  # in times BLOCK_STEPS
+        self._sums: dict[int, float] = {}
+        self._blocks: dict[int, int] = {}  # since the sum was last nothing
         self.named: Slow | None = None
 
     def look(self, samples: Sequence[Sample]) -> Slow | Caught | None:
@@ -103,52 +113,81 @@ class Stragglers:
             return None
         last = self._looks[-1] if self._looks else None
         if last is None or last.keys() != now.keys() or _went_back(last, now):
-            self._looks.clear()
+            self._forget()
             if min(sample.steps for sample in samples) >= WARM_STEPS:
                 self._looks.append(now)
             return None
         if min(now[rank].steps - last[rank].steps for rank in now) < BLOCK_STEPS:
             return None
         self._looks.append(now)
-        return self._judge()
+        self._add_up(excesses(paces(last, now)), _steps(last, now) / BLOCK_STEPS)
+        return self._judge() if self.named is None else self._caught()
 
-    def _judge(self) -> Slow | Caught | None:
-        for steps in WINDOWS:
-            window = self._window(steps)
-            if window is None:
-                return None
-            if self.named is not None:
-                return self._caught(window)
-            slow = judge_window(window)
-            if slow is not None:
-                self.named = slow
-                return slow
-        return None
+    def _forget(self) -> None:
+        self._looks.clear()
+        self._excesses.clear()
+        self._lengths.clear()
+        self._sums.clear()
+        self._blocks.clear()
 
-    def _window(self, steps: int) -> list[Look] | None:
-        """The last looks, as few as hold so many steps and blocks."""
-        looks = list(self._looks)
-        for first in range(len(looks) - 1 - LEAST_BLOCKS, -1, -1):
-            if _steps(looks[first], looks[-1]) >= steps:
-                return looks[first:]
-        return None
+    def _add_up(self, block: Mapping[int, float], length: float) -> None:
+        self._excesses.append(block)
+        self._lengths.append(length)
+        for rank, excess in block.items():
+            counted = max(-MOST_EXCESS, min(excess, MOST_EXCESS)) - ALLOWED_EXCESS
+            total = self._sums.get(rank, 0.0) + counted * length
+            self._sums[rank] = max(0.0, total)
+            self._blocks[rank] = self._blocks.get(rank, 0) + 1 if total > 0 else 0
 
-    def _caught(self, window: Sequence[Look]) -> Caught | None:
+    def _judge(self) -> Slow | None:
+        rank = max(self._sums, key=lambda each: self._sums[each])
+        if self._sums[rank] < LEAST_SUM:
+            return None
+        # A sum that noise moves up and down reaches this one by chance once in e^CERTAIN times.
+        certain = CERTAIN + math.log(len(self._sums))
+        noise, length = noise_of(self._excesses), median(self._lengths)
+        if self._sums[rank] < certain * noise**2 * length / (2 * ALLOWED_EXCESS):
+            return None
+        blocks = min(self._blocks[rank], KEPT_BLOCKS)
+        window = list(self._looks)[-1 - blocks :]
+        if _steps(window[0], window[-1]) < LEAST_STEPS or not self._is_steady(
+            rank, blocks, noise, length
+        ):
+            return None
+        self.named = judge_window(window, rank)
+        return self.named
+
+    def _is_steady(self, rank: int, blocks: int, noise: float, length: float) -> bool:
+        """Slow enough without its slowest blocks too: a neighbour may have held it up in those.
+        And no gap between: only the block in which it began may be like the others'."""
+        excesses = sorted(each[rank] for each in list(self._excesses)[-blocks:])
+        rest = excesses[: len(excesses) - math.ceil(BURST_STEPS / BLOCK_STEPS / length)]
+        if len(rest) < LEAST_REST or fmean(rest) < STEADY_EXCESS:
+            return False
+        return excesses[1] >= NAMED_EXCESS - GAP_NOISE * noise
+
+    def _caught(self) -> Caught | None:
         assert self.named is not None
-        rank = self.named.rank
-        if rank not in window[0]:
+        rank, looks = self.named.rank, list(self._looks)
+        if rank not in looks[-1]:
             self.named = None
             return None
-        if excess_of(rank, paces(window[0], window[-1])) >= CAUGHT_EXCESS:
+        window = next((each for each in reversed(looks) if _lasts(each, looks[-1])), None)
+        if window is None or excess_of(rank, paces(window, looks[-1])) >= CAUGHT_EXCESS:
             return None
         self.named = None
-        return Caught(rank, window[-1][rank].pid, window[-1][rank].steps)
+        self._sums.clear()
+        self._blocks.clear()
+        return Caught(rank, looks[-1][rank].pid, looks[-1][rank].steps)
 
 
-def judge_window(window: Sequence[Look]) -> Slow | None:
-    """Over all of it: outside the others' spread, and in nearly every part of it."""
+def _lasts(first: Look, last: Look) -> bool:
+    return _steps(first, last) >= CAUGHT_STEPS
+
+
+def judge_window(window: Sequence[Look], rank: int) -> Slow | None:
+    """Over all of it: by enough to matter, and outside the others' spread."""
     whole = paces(window[0], window[-1])
-    rank = max(whole, key=lambda each: whole[each].own)
     others = [pace.own for each, pace in whole.items() if each != rank]
     typical, own, step = median(others), whole[rank].own, whole[rank].step
     excess = excess_of(rank, whole)
@@ -156,16 +195,6 @@ def judge_window(window: Sequence[Look]) -> Slow | None:
         return None
     if own - typical < OUTSIDE * _spread(others, typical):
         return None
-    blocks = [paces(a, b) for a, b in pairwise(window)]
-    excesses = sorted(excess_of(rank, block) for block in blocks)
-    middle = median(excesses)
-    # Of so few either may be small by luck; the highest and the lowest may be a neighbour's doing.
-    spread = max(_spread(excesses, middle), stdev(excesses[1:-1]))
-    error = spread * MEDIAN_COSTS / math.sqrt(len(excesses))
-    if middle < NAMED_EXCESS or middle - SURE * error < CAUGHT_EXCESS:
-        return None
-    if excesses[len(excesses) // 4] < STEADY_EXCESS or excesses[len(excesses) // 8] < 0.0:
-        return None  # it comes and goes
     data = whole[rank].data - median(p.data for each, p in whole.items() if each != rank)
     return Slow(
         rank=rank,
@@ -178,6 +207,26 @@ def judge_window(window: Sequence[Look]) -> Slow | None:
         since_step=window[0][rank].steps,
         at_step=window[-1][rank].steps,
     )
+
+
+def noise_of(blocks: Sequence[Mapping[int, float]]) -> float:
+    """The standard deviation of a block's excess, from one block to the next: of a rank that has
+    become slow they differ once, and of one that a neighbour held up twice."""
+    moves = [abs(b[rank] - a[rank]) for a, b in pairwise(blocks) for rank in b if rank in a]
+    return 1.4826 * median(moves) / math.sqrt(2) if moves else math.inf
+
+
+def excesses(pace: Mapping[int, Pace]) -> dict[int, float]:
+    """`excess_of` of every rank, with one sorting for all."""
+    order = sorted(pace, key=lambda rank: pace[rank].own)
+    own = [pace[rank].own for rank in order]
+    others = len(own) - 1
+    low, high = (others - 1) // 2, others // 2  # the middle of the others, counted without it
+    found = {}
+    for at, rank in enumerate(order):
+        typical = (own[low + (low >= at)] + own[high + (high >= at)]) / 2
+        found[rank] = own[at] / typical - 1.0 if typical > 0 else 0.0
+    return found
 
 
 def _spread(values: Sequence[float], middle: float) -> float:

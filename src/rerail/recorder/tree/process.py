@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import dataclass, field
+from typing import Any
 
 from rerail.recorder.tree.endings import Ending
+from rerail.recorder.tree.roles import RankPlace
 from rerail.records import ProcessRecord
 
 
@@ -20,7 +22,7 @@ class Process:
     role: str = "child"
     name: str = ""
     command: list[str] = field(default_factory=list)
-    rank: int | None = None
+    place: RankPlace = field(default_factory=RankPlace)
     is_listed: bool = False
     was_over_when_heard_of: bool = False  # its birth and its end were told together
     looked_in: int = -1  # the batch of news in which /proc was last read for it
@@ -33,8 +35,26 @@ class Process:
         return f"{self.pid}-{self.start_ticks}"
 
     @property
+    def rank(self) -> int | None:
+        return self.place.rank
+
+    @property
     def is_alive(self) -> bool:
         return self.ending is None
+
+    def in_event(self) -> dict[str, Any]:
+        """The fields of `process-started` that an exec may change."""
+        told: dict[str, Any] = {
+            "role": self.role,
+            "name": self.name,
+            "command": self.command,
+            "rank": self.place.rank,
+        }
+        if self.place.world_size is not None:
+            told["world_size"] = self.place.world_size
+        if self.place.node is not None:
+            told["node"] = self.place.node
+        return told
 
     def send(self, number: int) -> None:
         """A signal, to this very process and to none that got its pid later; gone is fine."""
@@ -61,5 +81,7 @@ class Process:
             signal=ending.signal,
             dumped_core=ending.dumped_core,
             ending_source=ending.source,
-            rank=self.rank,
+            rank=self.place.rank,
+            world_size=self.place.world_size,
+            node=self.place.node,
         )

@@ -23,7 +23,7 @@ from rerail.recorder.tree.endings import Ending
 from rerail.recorder.tree.process import Process
 from rerail.recorder.tree.process_events import Changed, Exit, Fork, ProcessEvent
 from rerail.recorder.tree.ray_titles import is_ray_title, settled
-from rerail.recorder.tree.roles import program_of, rank_of, role_of
+from rerail.recorder.tree.roles import RANK_VARIABLES, program_of, rank_place, role_of
 from rerail.records import ProcessRecord
 
 # A shell loop can start thousands: past this many, short and clean lives are counted, not listed.
@@ -186,7 +186,7 @@ class Tree:
         """A copy of its parent that has ended already: there is nothing left to look at."""
         process = Process(birth.pid, proc_files.start_ticks_at(birth.monotonic_ns), parent.pid, t)
         self._refresh(parent, process)
-        process.command, process.name, process.rank = parent.command, parent.name, parent.rank
+        process.command, process.name, process.place = parent.command, parent.name, parent.place
         process.was_over_when_heard_of = True
         self._give_role(process, parent)
         told = endings.from_status(end.status, "netlink")
@@ -205,9 +205,10 @@ class Tree:
         process.name = stat.name if stat else (parent.name if parent else "")
         if is_ray_title(process.command):
             process.name = process.command[0]
-        process.rank = rank_of(proc_files.read_rank_variables(process.pid))
+        told = proc_files.read_variables(process.pid, RANK_VARIABLES)
+        process.place = rank_place(told)
         if process.rank is None and parent is not None:
-            process.rank = parent.rank
+            process.place = parent.place
         self._give_role(process, parent, is_root=is_root)
 
     def _describe_from_box(self, process: Process) -> None:
@@ -267,16 +268,12 @@ class Tree:
 
     def _told_of_change(self, process: Process, describe: Callable[[], None]) -> None:
         """Describe it anew; if its start is on record already, say what is different."""
-        before = (process.role, process.name, process.command)
+        before = process.in_event()
         describe()
         if not process.is_listed:
             return
-        after = (process.role, process.name, process.command)
-        changed: dict[str, Any] = {
-            name: new
-            for name, old, new in zip(("role", "name", "command"), before, after, strict=True)
-            if old != new
-        }
+        after = process.in_event()
+        changed = {name: after[name] for name in after if after[name] != before.get(name)}
         if changed:
             self._writer.event(
                 "process-changed", pid=process.pid, start=process.start_ticks, **changed
@@ -389,10 +386,7 @@ class Tree:
             pid=process.pid,
             start=process.start_ticks,
             ppid=process.parent_pid,
-            role=process.role,
-            name=process.name,
-            command=process.command,
-            rank=process.rank,
+            **process.in_event(),
         )
 
     def root_ended(self, ending: Ending) -> None:

@@ -1,12 +1,14 @@
 """What a process is in the tree, from what can be seen of it from outside.
 
 In: its command line, its name, its parent's role, the variables that launchers set. Out: one of the
-roles of `records.ProcessRecord`. Pure. What cannot be told is `child`, never a guess.
+roles of `records.ProcessRecord`; of a rank its number, of how many, and on which node. Pure. What
+cannot be told is `child`, or left open: never a guess.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from rerail.platform.command_line import is_python, launcher_of, program_name
 from rerail.platform.wrapper_table import (
@@ -21,19 +23,56 @@ from rerail.platform.wrapper_table import (
 # They start the real program as a child and pass its ending on, as a shell script does.
 _SHELLS = SHELLS | WRAPPERS.keys() | PROJECT_TOOLS.keys() | CONDA_TOOLS.keys()
 _SHELLS |= {"busybox", "make", "su"}
-RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "LOCAL_RANK")
 _LAUNCHERS = LAUNCHERS | MPI_LAUNCHERS | {"ray"}
 _HELPERS = ("resource_tracker", "semaphore_tracker", "forkserver")
 _WORKER_NAMES = ("pt_data_worker", "pt_data_pin")
 
+# What launchers call a rank's number and how many there are, the most telling first: torchrun,
+# accelerate, deepspeed and scripts; Open MPI; MPICH and Intel MPI; Slurm. A batch script of Slurm
+# has SLURM_PROCID too, and so has all that it starts: the others go before it.
+_NUMBERS = (
+    ("RANK", "WORLD_SIZE"),
+    ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI_RANK", "PMI_SIZE"),
+    ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
+)
+# torchrun; Lightning and scripts; deepspeed; Slurm.
+_NODES = ("GROUP_RANK", "NODE_RANK", "CROSS_RANK", "SLURM_NODEID")
+RANK_VARIABLES = frozenset(
+    [*(name for pair in _NUMBERS for name in pair), *_NODES, "LOCAL_RANK", "SLURM_NTASKS"]
+)
 
-def rank_of(environ: Mapping[str, str]) -> int | None:
-    """The rank that a launcher gave this process."""
-    for name in RANK_VARIABLES:
+
+class RankPlace(NamedTuple):
+    """Where a process stands in its job; None for what nobody told."""
+
+    rank: int | None = None
+    world_size: int | None = None
+    node: int | None = None
+
+
+def rank_place(environ: Mapping[str, str]) -> RankPlace:
+    """What a launcher told this process of itself."""
+
+    def number(name: str) -> int | None:
         value = environ.get(name, "")
-        if value.isdecimal():
-            return int(value)
-    return None
+        return int(value) if value.isdecimal() and len(value) < 10 else None
+
+    node = next((found for name in _NODES if (found := number(name)) is not None), None)
+    for rank_name, size_name in _NUMBERS:
+        rank = number(rank_name)
+        if rank is not None:
+            size = number(size_name)
+            if size is None and rank_name == "SLURM_PROCID":
+                size = number("SLURM_NTASKS")
+            return RankPlace(rank, size if size is not None and size > rank else None, node)
+    # Lightning tells its ranks this one alone: on the first machine it is the number of the rank,
+    # and on another one the process itself says later which it is.
+    rank = number("LOCAL_RANK") if not node else None
+    size = number("WORLD_SIZE")
+    if rank is None:
+        return RankPlace()
+    return RankPlace(rank, size if size is not None and size > rank else None, node)
 
 
 def role_of(
@@ -48,8 +87,10 @@ def role_of(
 ) -> str:
     """The role of a process that is alive; `daemon` is given later, to what outlives the root."""
     program = program_of(command) or name
+    is_fork = bool(command) and list(command) == list(parent_command) and not is_root
     if _is_launcher(command, program):
-        return "launcher"
+        # A copy of itself that has not become a program yet, and may not: a probe for nvidia-smi.
+        return "child" if is_fork and parent_role == "launcher" else "launcher"
     if program in _SHELLS:
         return "shell"
     text = " ".join(command)
@@ -57,7 +98,6 @@ def role_of(
         return "helper"
     if name.startswith(_WORKER_NAMES):
         return "loader-worker"
-    is_fork = bool(command) and list(command) == list(parent_command) and not is_root
     if "--multiprocessing-fork" in command or "spawn_main(" in text:
         return "multiprocessing"
     if is_fork and parent_role in ("main", "rank", "multiprocessing", "loader-worker", "child"):
