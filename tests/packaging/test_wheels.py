@@ -186,6 +186,39 @@ def test_the_musl_library_records_a_segfault(dist: Path, tmp_path: Path, place: 
     assert names[:2] == ["write_through_null", "train"]
 
 
+DIES_ON_A_PAINTED_STACK = """
+import ctypes, faulthandler, mmap, os, signal
+faulthandler.enable()
+size = 4 << 20
+region = mmap.mmap(-1, size)  # shared with the child
+address = ctypes.addressof(ctypes.c_char.from_buffer(region))
+ctypes.memset(address, 0xA5, size)
+class Stack(ctypes.Structure):
+    _fields_ = [("sp", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
+if os.fork() == 0:
+    ctypes.CDLL(None).sigaltstack(ctypes.byref(Stack(address, 0, size)), None)
+    ctypes.string_at(8)
+status = os.wait()[1]
+untouched = next(at for at in range(size) if region[at] != 0xA5)
+print(os.WTERMSIG(status), size - untouched)
+"""
+
+
+def test_the_handler_needs_a_small_part_of_its_stack(dist: Path, tmp_path: Path) -> None:
+    """The unwinder of the wheels would need a megabyte by itself, in every thread."""
+    with zipfile.ZipFile(wheel(dist, "manylinux")) as archive:
+        archive.extractall(tmp_path)
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path / "rerail" / "agent" / "stub")}
+    environ["RERAIL_AGENT"] = str(tmp_path)
+    for python in ["python3", *sorted(Path("/usr/bin").glob("python3.*[0-9]")), sys.executable]:
+        done = subprocess.run(
+            [python, "-c", DIES_ON_A_PAINTED_STACK], env=environ, capture_output=True, text=True
+        )
+        number, used = map(int, done.stdout.split())
+        assert (number, used < 32 * 1024) == (11, True), (python, used)
+    assert [path for path in tmp_path.glob("*.crash") if path.stat().st_size > 0]
+
+
 @pytest.mark.parametrize("how", ["uvx", "pipx"])
 def test_it_runs_without_being_installed(dist: Path, tmp_path: Path, how: str) -> None:
     package = str(wheel(dist, "manylinux"))
