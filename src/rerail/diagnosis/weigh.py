@@ -20,6 +20,7 @@ DAMPING = 0.5
 LATER_RANK = 0.5
 ENOUGH = 1.4  # a cause with less evidence of its own is not named
 BY_ITSELF = 2.0  # an item that is lighter is no more than a hint
+GENERAL = 2.5  # a symptom that is lighter is told by words that any library may use
 DEFINITE = 5.5  # a message of this weight is known to mean one thing
 ONLY_WARNED = 0.3  # of a warning, where something else is known to have ended the run
 
@@ -40,7 +41,10 @@ class Case:
 
     @property
     def speaks_for(self) -> list[Item]:
-        return _heaviest([item for item in self.items if item.weight > 0])
+        said = {i.observation.source for i in self.items if i.observation.kind == "line"}
+        return _heaviest(
+            [item for item in self.items if item.weight > 0 and not _is_read_twice(item, said)]
+        )
 
     @property
     def speaks_against(self) -> list[Item]:
@@ -69,6 +73,12 @@ class Case:
         return total
 
 
+def _is_read_twice(item: Item, said: set[str]) -> bool:
+    """The general sense of words that a signature of the same cause knows says nothing more."""
+    is_general = item.observation.kind == "symptom" and item.weight < GENERAL
+    return is_general and item.observation.source in said
+
+
 def _heaviest(items: list[Item]) -> list[Item]:
     """One item per group, the heaviest first; of equals the one seen first."""
     best: dict[str, Item] = {}
@@ -88,7 +98,9 @@ def weigh(evidence: Evidence, catalogue: Catalogue) -> dict[str, Case]:
     for observation in evidence.observations:
         is_of_those = observation.data.get("pid") in unimportant
         is_tidying = observation.kind == "death" and observation.data.get("is_tidying")
-        if not (is_of_those or is_tidying or _is_our_own_doing(observation, evidence)):
+        # Words that sound like a failure, of a run that is known to have ended well.
+        is_idle = not has_failed and observation.data.get("is_last_words")
+        if not (is_of_those or is_tidying or is_idle or _is_our_own_doing(observation, evidence)):
             by_kind.setdefault(observation.kind, []).append(observation)
     cases: dict[str, Case] = {}
     warned = ONLY_WARNED if _is_known_to_have_ended_it(by_kind) else 1.0
