@@ -169,9 +169,13 @@ def _state(process: ProcessRecord, is_alive: bool) -> str:
 def _last_sizes(snapshot: Snapshot) -> dict[str, int]:
     """Each process's last known size: a row of vitals need not name every process."""
     sizes: dict[str, int] = {}
-    for row in (*snapshot.vitals, *snapshot.recent):
-        for key, vitals in row.processes.items():
-            sizes[key] = vitals.rss_bytes
+    wanted = {process.key for process in snapshot.processes}
+    for row in (*reversed(snapshot.recent), *reversed(snapshot.vitals)):
+        for key in wanted & row.processes.keys():
+            sizes[key] = row.processes[key].rss_bytes
+            wanted.remove(key)
+        if not wanted:
+            break
     return sizes
 
 
