@@ -46,27 +46,34 @@ class _Read:
 
 
 def explain_job(place: Place) -> Diagnosis:
-    members = gather(place)
+    deadline = Deadline(SECONDS)
+    members, unread = gather(place, deadline)
+    if not members and unread:
+        raise UnreadableInput(
+            f"none of the {unread} nodes in {place.shown} could be read within {SECONDS:.0f} s",
+            "Copy the place here and explain the copy, or try again.",
+        )
     if not members:
         raise UnreadableInput(
             f"{place.shown} holds no node of a job", "Each node runs: rerail run --job ID -- CMD"
         )
     with tempfile.TemporaryDirectory(prefix="rerail-job-") as folder:
-        return _explain(place, members, Path(folder))
+        return _explain(place, members, unread, Path(folder), deadline)
 
 
-def _explain(place: Place, members: list[Member], scratch: Path) -> Diagnosis:
-    deadline = Deadline(SECONDS)
+def _explain(
+    place: Place, members: list[Member], unread: int, scratch: Path, deadline: Deadline
+) -> Diagnosis:
     clock = _with_everybody(align(members), members)
     stand = standings(members, clock)
     chosen = _most_telling(stand)
-    fetched = {m.node: m for m in fetch(place, [s.member for s in chosen], scratch)}
+    fetched = {m.node: m for m in fetch(place, [s.member for s in chosen], scratch, deadline)}
     stand = [replace(s, member=fetched.get(s.name, s.member)) for s in stand]
     read: dict[str, _Read] = {}
     for each in stand:
         if each.name in fetched and each.member.folder and not deadline.skips(f"node {each.name}"):
             _read_record(each, read)
-    came, expected, absent = missing_nodes(members)
+    came, expected, absent = missing_nodes(members, unread)
     failures = _failures(stand, read, clock, has_absent=expected > came)
     first = who_first(stand, failures, _behind(stand, read, clock), absent=max(0, expected - came))
     answer = _answer(first, stand, read, absent, expected)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,10 +21,12 @@ from rerail.jobs.membership import is_path_part
 from rerail.jobs.place import FolderPlace, Place, open_place
 from rerail.jobs.records import BEAT, GOODBYE, HELLO, MOST_MEMBERS, Member, member_of
 from rerail.jobs.sharing import FOLDER_VARIABLE, JOBS
+from rerail.platform.deadline import Deadline, no_deadline
 from rerail.store import find_home, layout
 
 _MOST_SIGN_BYTES = 1 << 20
 _MOST_FETCHED_BYTES = 256 << 20
+AT_A_TIME = 16
 
 
 def find_job(name: str, home: str | os.PathLike[str] | None = None) -> Place | None:
@@ -55,31 +58,47 @@ def _has_members(place: Place) -> bool:
         raise UsageError(f"{place.shown} cannot be read: {error}") from None
 
 
-def gather(place: Place) -> list[Member]:
-    """The newest attempt of every node, the first node first."""
-    names = set(place.signs())
+def gather(place: Place, deadline: Deadline | None = None) -> tuple[list[Member], int]:
+    """The newest attempt of every node, the first node first; and how many nodes were not read,
+    because the time was over: they are there, and that is all that is known of them."""
+    deadline = deadline or no_deadline()
+    names = frozenset(place.signs())
+    told = [each for hello in sorted(names)[: 16 * MOST_MEMBERS] if (each := _node_of(hello))]
+
+    def read(each: tuple[str, str]) -> Member | None:
+        skips = deadline.skips("further nodes")
+        return None if skips else _member(place, names, *each)
+
     newest: dict[str, Member] = {}
-    for hello in sorted(names)[: 16 * MOST_MEMBERS]:
-        node, _, rest = hello.partition("/")
-        if not rest.endswith(f".{HELLO}.json") or "/" in rest:
-            continue
-        run = rest.removesuffix(f".{HELLO}.json")
-        if not (is_path_part(node) and is_path_part(run)):
-            continue  # no node of ours has written it
-        signs = [f"{node}/{run}.{sign}.json" for sign in (HELLO, BEAT, GOODBYE)]
-        read = [_read(place, sign) if sign in names else None for sign in signs]
-        member = member_of(node, run, *read)
-        if member is None:
-            continue
-        last = next(sign for sign in reversed(signs) if sign in names)
-        member = replace(member, age_seconds=place.age_seconds(last))
-        known = newest.get(node)
-        if known is None or (member.attempt, member.run) > (known.attempt, known.run):
-            newest[node] = member
-        if len(newest) >= MOST_MEMBERS:
-            break
+    # A request to a store takes as long whatever it asks for: several are under way at a time.
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        for (node, _), member in zip(told, pool.map(read, told), strict=True):
+            known = newest.get(node)
+            is_room = known is not None or len(newest) < MOST_MEMBERS
+            if member is None or not is_room:
+                continue
+            if known is None or (member.attempt, member.run) > (known.attempt, known.run):
+                newest[node] = member
     found = sorted(newest.values(), key=_in_order)
-    return [_with_folder(place, member) for member in found]
+    unread = {node for node, _ in told} - newest.keys() if deadline.left_out else set()
+    return [_with_folder(place, member) for member in found], len(unread)
+
+
+def _node_of(hello: str) -> tuple[str, str] | None:
+    """The node and the run of a first sign; None of what no node of ours has written."""
+    node, _, rest = hello.partition("/")
+    run = rest.removesuffix(f".{HELLO}.json")
+    is_one = run != rest and "/" not in rest and is_path_part(node) and is_path_part(run)
+    return (node, run) if is_one else None
+
+
+def _member(place: Place, names: Container[str], node: str, run: str) -> Member | None:
+    signs = [f"{node}/{run}.{sign}.json" for sign in (HELLO, BEAT, GOODBYE)]
+    member = member_of(node, run, *(_read(place, s) if s in names else None for s in signs))
+    if member is None:
+        return None
+    last = next(sign for sign in reversed(signs) if sign in names)
+    return replace(member, age_seconds=place.age_seconds(last))
 
 
 def _in_order(member: Member) -> tuple[int, int, str]:
@@ -98,8 +117,11 @@ def _with_folder(place: Place, member: Member) -> Member:
     return member
 
 
-def fetch(place: Place, members: list[Member], into: Path) -> list[Member]:
+def fetch(
+    place: Place, members: list[Member], into: Path, deadline: Deadline | None = None
+) -> list[Member]:
     """The same with their records here; what is too large or cannot be had is left out."""
+    deadline = deadline or no_deadline()
     if isinstance(place, FolderPlace):
         return members
     left = _MOST_FETCHED_BYTES
@@ -107,9 +129,11 @@ def fetch(place: Place, members: list[Member], into: Path) -> list[Member]:
     for member in members:
         base = f"{member.node}/{layout.RUNS}/{member.run}"
         target = into / member.node / layout.RUNS / member.run
+        if deadline.skips(f"the record of node {member.node}"):
+            break
         with suppress(OSError):
             for name, size in _plain(place, base):
-                if size > left:
+                if size > left or deadline.skips(f"the record of node {member.node}"):
                     continue
                 left -= size
                 with suppress(OSError):

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rerail.errors import UsageError
+from rerail.jobs.agreement import agree
 from rerail.jobs.membership import Membership, job_id, membership
 from rerail.jobs.place import name_place
 from rerail.jobs.sharer import hello_of
@@ -67,6 +68,11 @@ class Sharing:
             return []
         self._processes.append(process)
         return [each.pid for each in self._processes if each.poll() is None]
+
+    def agree(self, attempt: int, names: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:
+        """Which of these checkpoints all nodes go on from, and what there is to say about it."""
+        agreed = agree(self.place, self.member.job, self.member.node, attempt, names)
+        return agreed.checkpoint, agreed.remarks
 
     def finish(self) -> list[str]:
         """Wait a moment until the place has everything; what to say if it has not."""

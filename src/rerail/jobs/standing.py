@@ -63,14 +63,15 @@ def standings(members: Sequence[Member], clock: JobClock) -> list[Standing]:
     return found
 
 
-def missing_nodes(members: Sequence[Member]) -> tuple[int, int, list[int]]:
-    """How many came, how many should have, and the ranks of those who did not, where known."""
+def missing_nodes(members: Sequence[Member], unread: int = 0) -> tuple[int, int, list[int]]:
+    """How many came, how many should have, and the ranks of those who did not, where known.
+    `unread` have come as well, and who they are is not known."""
     expected = max((m.expected or 0 for m in members), default=0)
     by_task = any(m.rank is not None for m in members)
     ranks = [m.rank if by_task else m.node_rank for m in members]
     known = {rank for rank in ranks if rank is not None}
     absent = sorted(set(range(expected)) - known) if len(known) == len(members) else []
-    return len(members), expected, absent
+    return len(members) + unread, expected, [] if unread else absent
 
 
 def _state(member: Member, silent: float | None) -> State:

@@ -16,7 +16,11 @@ from rerail.errors import RerailError
 from rerail.evidence.run.census import read_copied_growth, read_leaks
 from rerail.evidence.run.crashes import read_crashes
 from rerail.evidence.run.disks import full_mount
-from rerail.evidence.run.exceptions import read_exceptions, read_words_of_exceptions
+from rerail.evidence.run.exceptions import (
+    is_of_a_lost_message,
+    read_exceptions,
+    read_words_of_exceptions,
+)
 from rerail.evidence.run.exits import read_deaths, read_outcome, read_outside_signals
 from rerail.evidence.run.facts import read_facts
 from rerail.evidence.run.history import MOST_RUNS, PastEnd, past_end, read_history
@@ -176,7 +180,7 @@ def _not_contradicting(
     echoes = {
         _in_one_line(box.exception_type, box.exception_text)
         for box in run.boxes
-        if box.exception_type and f"rank {box.rank}" in others
+        if box.exception_type and (f"rank {box.rank}" in others or is_of_a_lost_message(box))
     }
     echoed = {
         o.source

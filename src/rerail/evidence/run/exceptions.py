@@ -73,7 +73,7 @@ def read_words_of_exceptions(
         kind = (box.exception_type or "").rpartition(".")[2]
         if not kind or kind in _NO_FAILURE:
             continue
-        if kind in ECHO_TYPES or _stream(box) in echoes:
+        if kind in ECHO_TYPES or _stream(box) in echoes or is_of_a_lost_message(box):
             continue  # "connection closed by peer" is no trouble of the network's
         text = as_python_prints_it(box)
         if text in seen:
@@ -104,6 +104,13 @@ def _of_the_inner_one(facts: dict[str, Any], told: Sequence[Observation]) -> dic
         kept.update(where=inner["where"], raised_at=inner.get("raised_at"))
     text = f"{inner['full_type']}: {inner['message']}".strip(": ")
     return {**kept, "exception": inner["type"], "exception_text": text}
+
+
+def is_of_a_lost_message(box: BlackBox) -> bool:
+    """torch.multiprocessing.spawn reads what its child has left in a file; a child that was ended
+    while it wrote leaves half of it, and the parent then says "EOFError: Ran out of input"."""
+    frame = box.exception_frames[0] if box.exception_frames else None
+    return frame is not None and frame.file.endswith("torch/multiprocessing/spawn.py")
 
 
 def as_python_prints_it(box: BlackBox) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -47,6 +48,9 @@ class Shares(Protocol):
 
     def begin(self, folder: Path) -> list[int]:
         """The pids of its processes, which are not of the run."""
+
+    def agree(self, attempt: int, names: Sequence[str]) -> tuple[str | None, tuple[str, ...]]:
+        """Which of these checkpoints all nodes go on from, and what there is to say about it."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from typing import Any, NoReturn, Protocol
 
 from rerail.catalogue import load_catalogue
 from rerail.changes import Profile
-from rerail.checkpoints import Choice, checked_resume, choose_checkpoint
+from rerail.checkpoints import Choice, checked_resume, choose_checkpoint, find_checkpoints
 from rerail.errors import RerailError
 from rerail.jobs import elastic_nodes
 from rerail.recorder import CommandNotStarted, Recording, RunOptions, record
@@ -267,6 +267,7 @@ class _Restarting:
         choice = choose_checkpoint(
             pattern, Path.cwd(), self._refused, death.bad_since_unix if death else None
         )
+        choice = self._agreed(pattern, choice)
         for skipped in choice.skipped:
             self._say(f"checkpoint {skipped.path} is passed over: {skipped.problem}")
         if choice.skipped and choice.chosen and self._resume and not self._resume.names_checkpoint:
@@ -280,6 +281,25 @@ class _Restarting:
             there = f"none of {choice.found} loads" if choice.found else "there is none yet"
             self._say(f"no checkpoint for {pattern}: {there}")
         return choice
+
+    def _agreed(self, pattern: str, choice: Choice) -> Choice:
+        """Of a job on several nodes: the newest that all of them have."""
+        sharing = self._run_options.sharing
+        if sharing is None:
+            return choice
+        own = []
+        if choice.chosen is not None:
+            paths = find_checkpoints(pattern, Path.cwd())
+            is_there = choice.chosen.path in paths
+            own = paths[paths.index(choice.chosen.path) :] if is_there else [choice.chosen.path]
+        names = [str(path) for path in own]
+        agreed, remarks = sharing.agree(len(self._attempts) + 1, names)
+        for remark in remarks:
+            self._say(remark)
+        if agreed is None or not names or agreed == names[0]:
+            return choice
+        others_lack = dict.fromkeys(own[: names.index(agreed)], "not all nodes of the job have it")
+        return choose_checkpoint(pattern, Path.cwd(), {**self._refused, **others_lack})
 
     def _base_step(self, choice: Choice) -> int | None:
         """How many steps lie before the checkpoint, by the clock of the attempt that wrote it."""
