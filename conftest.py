@@ -65,8 +65,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if "TEST_UNDER_EMULATION" not in os.environ:
         return
     sys.path.insert(0, str(Path(__file__).parent / "tests"))
-    from under_emulation import why_not
+    from under_emulation import be_patient, why_not
 
+    be_patient()
     for item in items:
         if why := why_not(item.nodeid):
             item.add_marker(pytest.mark.skip(reason=why))
