@@ -22,6 +22,8 @@ ENOUGH = 1.4  # a cause with less evidence of its own is not named
 BY_ITSELF = 2.0  # an item that is lighter is no more than a hint
 GENERAL = 2.5  # a symptom that is lighter is told by words that any library may use
 DEFINITE = 5.5  # a message of this weight is known to mean one thing
+TELLING = 4.0  # a message that is lighter is used of what does no harm, too
+ONLY_LOGGED = 0.4  # of such a message, where a logger calls it a warning
 ONLY_WARNED = 0.3  # of a warning, where something else is known to have ended the run
 
 
@@ -268,6 +270,8 @@ def _signatures(
             continue
         weight = signature.weight * _share(line, first)
         weight *= warned if line.data.get("is_warning") else 1.0
+        if BY_ITSELF <= signature.weight < TELLING and line.data.get("is_logged_as_warning"):
+            weight *= ONLY_LOGGED
         group = signature.group or signature.name
         case.items.append(Item(signature.name, group, weight, line, not words.have(line)))
 

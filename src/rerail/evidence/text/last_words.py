@@ -29,7 +29,12 @@ _MARKED = linear(
     r"|\blevel=(?:error|fatal|panic)\b|^panic: |^\*\*\* .{0,80}(?:[Ee]rror|failed)"
     r"|^(?:[\w./()-]{1,80}: )?(?:(?:[Ff]atal|[Ii]nternal|[Uu]nexpected|[Uu]nrecoverable) )?"
     r"[Ee]rrors?\b(?:[:!]| \(?\d| in | while | when | at | code)"
-    r"|^\W{0,4}(?:ERROR|FATAL|Fatal|Aborting|Abort)\b"
+    r"|^\W{0,4}(?:ERROR|FATAL|Fatal|Aborting|Abort)\b|^[Ee]rror (?:\w+ing|for|from)\b"
+    r"|^(?:\w+-DIAG: )?Error detected|Exception has occurred: |^!+ ?Exception\b"
+    # A status of gRPC, Abseil, TensorFlow or ONNX Runtime at the beginning.
+    r"|^(?:INTERNAL|INVALID_ARGUMENT|NOT_FOUND|UNAVAILABLE|RESOURCE_EXHAUSTED|UNIMPLEMENTED"
+    r"|FAILED_PRECONDITION|DATA_LOSS|DEADLINE_EXCEEDED|PERMISSION_DENIED|OUT_OF_RANGE|UNKNOWN"
+    r"|FAIL|NO_SUCHFILE|INVALID_GRAPH|INVALID_PROTOBUF|RUNTIME_EXCEPTION) ?: \S"
 )
 # A level that libraries give to what is no failure as well: the words have to say one, too.
 _MAYBE_MARKED = linear(r"^\[?E\d{4} \d\d:|^\[E |^E [\w./-]+:\d+\]| E \w+/[\w./-]+:\d+\]")
@@ -37,8 +42,8 @@ _MAYBE_MARKED = linear(r"^\[?E\d{4} \d\d:|^\[E |^E [\w./-]+:\d+\]| E \w+/[\w./-]
 _FAILS = linear(
     r"(?i)\b(?:failed|failure|cannot|can ?not|can't|could not|couldn't|unable to|aborted|aborting"
     r"|refused|denied|rejected|exceeded|crashed|not found|no such|does not exist|not supported"
-    r"|unsupported|unrecogni[sz]ed|out of memory|mismatch|corrupt(?:ed)?|timed? ?out|unexpectedly"
-    r"|invalid|terminated|not available|unavailable|lost|insufficient|incompatible|died|stopped"
+    r"|unsupported|unrecogni[sz]ed|page fault|out of memory|mismatch|corrupt(?:ed)?|timed? ?out"
+    r"|unexpectedly|invalid|terminated|not available|unavailable|lost|insufficient|incompatible|died|stopped"
     r"|unhealthy|exception|unknown|not (?:set|defined|installed|implemented|allowed|valid))\b"
 )
 # Somebody ended the job: that stands behind the last progress.
@@ -53,7 +58,7 @@ _NO_FAILURE = linear(
     r"|\b(?:ignor(?:e|ed|ing)|skipp(?:ed|ing)|retry(?:ing)?|fall(?:ing)?[ -]?back"
     r"|recover(?:ed|ing)|disabl(?:ed|ing)|deprecat\w+|optional|instead|successfully)\b"
     r"|\b0 (?:errors?|failed|failures?|corrupt\w*|missing|invalid)\b|errors?[:=] ?0\b|no errors?\b"
-    r"|mean (?:absolute|squared)|error rate|error[=:] ?[-+]?\d*\.\d|\bloss\b"
+    r"|mean (?:absolute|squared)|error rate|error[=:] ?[-+]?\d*\.\d|\bloss\b[:= ]+[-\d]"
     r"|unable to register|cuInit|already been registered|not used when initializing"
     r"|slow_operation|taking a while|extraneous bytes"
 )

@@ -10,13 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rerail.evidence.text import harmless
 from rerail.evidence.text.collectives import find_disagreements
 from rerail.evidence.text.exits import ExitLine
-from rerail.evidence.text.harmless import (
-    is_dealt_with,
-    is_python_warning,
-    only_warns,
-)
 from rerail.evidence.text.kernel_lines import find_kernel_lines
 from rerail.evidence.text.last_words import HINT_TYPE
 from rerail.evidence.text.lines import Line
@@ -98,9 +94,11 @@ class TextObserver:
             kept += same[: _KEPT_OF_SIGNATURE - 1] + same[_KEPT_OF_SIGNATURE - 1 :][-1:]
         for match in sorted(kept, key=lambda one: one.line):
             resumed = self._resumption.after(
-                match.line, is_fatal=match.traceback is not None, is_warning=only_warns(match)
+                match.line,
+                is_fatal=match.traceback is not None,
+                is_warning=harmless.only_warns(match),
             )
-            resumed = resumed or is_dealt_with(match)
+            resumed = resumed or harmless.is_dealt_with(match)
             self._add(
                 "line",
                 match.text,
@@ -110,7 +108,8 @@ class TextObserver:
                 groups=match.groups or None,
                 stream=match.stream or self._who,
                 resumed=resumed,
-                is_warning=is_python_warning(match.text) or None,
+                is_warning=harmless.is_python_warning(match.text) or None,
+                is_logged_as_warning=harmless.is_logged_as_warning(match.text) or None,
                 is_last_words=self._is_in_words(match),
             )
             for fact, group in match.signature.facts.items():
@@ -146,7 +145,7 @@ class TextObserver:
                 if phase in _BEFORE_STEPS and self._resumption.before(match.line):
                     phase = "forward"
             resumed = self._resumption.after(match.line, is_fatal=traceback is not None)
-            if (traceback is not None and traceback.is_ignored) or is_dealt_with(match):
+            if (traceback is not None and traceback.is_ignored) or harmless.is_dealt_with(match):
                 resumed = True
             kept[match.cause, phase] = match, resumed
         for (symptom, phase), (match, resumed) in kept.items():
