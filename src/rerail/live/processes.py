@@ -126,6 +126,8 @@ def _doing(
     if cpu_percent is not None and cpu_percent < _IDLE_PERCENT:
         has_begun = now - process.started_t_seconds >= _STARTS_SECONDS
         if has_begun and (box is None or box.last_progress_t_seconds is None):
+            if process.role == "main" and _prints_progress(snapshot):
+                return None
             return "idle"
     if box is None:
         return None
@@ -134,6 +136,12 @@ def _doing(
         return doing
     shares = f"{pace['collective_share']:.0%} in collectives, {pace['data_share']:.0%} for data"
     return f"{doing or 'steps'} · {shares}"
+
+
+def _prints_progress(snapshot: Snapshot) -> bool:
+    """A program whose steps are read from its output may need little CPU for them."""
+    last = snapshot.printed_progress[-1] if snapshot.printed_progress else None
+    return last is not None and snapshot.now_seconds - last.t_seconds < _STARTS_SECONDS
 
 
 def _pace(box: BlackBox | None) -> dict[str, float]:

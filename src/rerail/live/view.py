@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rerail.live.alerts import Alert, GateLine, alerts_of, gates_of, ranks_of
@@ -60,6 +60,8 @@ def build(snapshot: Snapshot) -> LiveView:
     stalled = _stalled_seconds(snapshot)
     cause = _leading(snapshot.diagnosis)
     progress = progress_of(snapshot, output)
+    if progress is not None and stalled is not None:
+        progress = replace(progress, eta_seconds=None)  # at no pace there is none
     loss = loss_of(snapshot)
     pace = progress.steps_per_second if progress is not None else None
     rows = in_order(snapshot.vitals, snapshot.recent)

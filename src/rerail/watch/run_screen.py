@@ -36,6 +36,7 @@ NOTE_SECONDS = 10.0
 EXPLAINS_AFTER_LOOKS = 2
 KEYS = "s stacks  o output  e explain  k stop  p pack  tab next run  l list  / filter  q quit"
 SHORT_KEYS = "s stacks  o output  e explain  k stop  p pack  tab next  / find  ? help  q quit"
+TINY_KEYS = "s o e k p tab l /   ? help  q quit"
 
 
 class RunScreen(Screen[None]):
@@ -130,7 +131,8 @@ class RunScreen(Screen[None]):
         keys = self.query_one("#keys", Static)
         picture = self.query_one(Picture)
         width, height = self.size.width, self.size.height
-        foot = self._note or (KEYS if len(KEYS) <= width else SHORT_KEYS)
+        fitting = [keys for keys in (KEYS, SHORT_KEYS, TINY_KEYS) if len(keys) <= width]
+        foot = self._note or (fitting or [TINY_KEYS])[0]
         if (foot, width) != self._foot:
             self._foot = (foot, width)
             keys.update(Text(cut(foot, max(1, width)), style="bold" if self._note else "dim"))
