@@ -43,8 +43,8 @@ _FAILS = linear(
     r"(?i)\b(?:failed|failure|cannot|can ?not|can't|could not|couldn't|unable to|aborted|aborting"
     r"|refused|denied|rejected|exceeded|crashed|not found|no such|does not exist|not supported"
     r"|unsupported|unrecogni[sz]ed|page fault|out of memory|mismatch|corrupt(?:ed)?|timed? ?out"
-    r"|unexpectedly|invalid|terminated|not available|unavailable|lost|insufficient|incompatible|died|stopped"
-    r"|unhealthy|exception|unknown|not (?:set|defined|installed|implemented|allowed|valid))\b"
+    r"|unexpectedly|invalid|terminated|not available|unavailable|lost|insufficient|incompatible"
+    r"|died|stopped|unhealthy|exception|not (?:installed|implemented|allowed|valid))\b"
 )
 # Somebody ended the job: that stands behind the last progress.
 _STOPPED = linear(
