@@ -26,6 +26,7 @@ HINT_TYPE = "error"  # of a plain sentence: nothing but its words makes it a fai
 _MARKED = linear(
     r"^[^a-z\n]{0,80}\b(?:ERROR|FATAL|CRITICAL|SEVERE|EMERG|PANIC|FAILED|ABORT(?:ED|ING)?)\b"
     r"|^.{0,120}[\[|(<\s](?:ERROR|FATAL|CRITICAL|SEVERE|error|fatal|critical|Error|Fatal)[\]|)>:]"
+    r"|^.{0,120}[\s|-](?:ERROR|FATAL|CRITICAL|SEVERE) +[-|]"
     r"|\blevel=(?:error|fatal|panic)\b|^panic: |^\*\*\* .{0,80}(?:[Ee]rror|failed)"
     r"|^(?:[\w./()-]{1,80}: )?(?:(?:[Ff]atal|[Ii]nternal|[Uu]nexpected|[Uu]nrecoverable) )?"
     r"[Ee]rrors?\b(?:[:!]| \(?\d| in | while | when | at | code)"
