@@ -134,8 +134,8 @@ def test_general_words_get_an_answer_that_promises_little(cause: str, text: str)
         "10:00:01-2 INFO Validating /data/out existence and writability... SUCCESS",
         "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 4096.0",
         "plotting is left out:\nNo module named 'prettyplots'",
-        "cannot go to /scratch/x\nslurmstepd: error: couldn't chdir to `/scratch/x': No such file or"
-        " directory: going to /tmp instead\nusing 2 devices",
+        "slurmstepd: error: couldn't chdir to `/scratch/x': No such file or directory:"
+        " going to /tmp instead\nusing 2 devices",
         "12:00:00 - INFO - c10d - Waiting in store based barrier for rank: 3\n"
         "12:00:01 - INFO - c10d - Rank 3: Completed store-based barrier with 6 nodes.",
         "W tensorflow/stream_executor/dso_loader.cc:64] Could not load dynamic library"

@@ -31,7 +31,7 @@ _MARKED = linear(
     r"|^(?:[\w./()-]{1,80}: )?(?:(?:[Ff]atal|[Ii]nternal|[Uu]nexpected|[Uu]nrecoverable) )?"
     r"[Ee]rrors?\b(?:[:!]| \(?\d| in | while | when | at | code)"
     r"|^\W{0,4}(?:ERROR|FATAL|Fatal|Aborting|Abort)\b|^[Ee]rror (?:\w+ing|for|from)\b"
-    r"|^(?:\w+-DIAG: )?Error detected|Exception has occurred: |^!+ ?Exception\b"
+    r"|^(?:\w+-DIAG: )?Error detected|Exception has occurred: |^!+ ?Exception\b|^VERIFY failed"
     # A status of gRPC, Abseil, TensorFlow or ONNX Runtime at the beginning.
     r"|^(?:INTERNAL|INVALID_ARGUMENT|NOT_FOUND|UNAVAILABLE|RESOURCE_EXHAUSTED|UNIMPLEMENTED"
     r"|FAILED_PRECONDITION|DATA_LOSS|DEADLINE_EXCEEDED|PERMISSION_DENIED|OUT_OF_RANGE|UNKNOWN"
