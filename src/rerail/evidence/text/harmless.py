@@ -41,8 +41,8 @@ _INFORMS_OF_TROUBLE = linear(r"still waiting|has not (?:responded|joined)|stuck|
 _LOGS_TROUBLE = linear(
     r"(?i)\b(?:waiting|stuck|stall|kill|die[ds]?\b|dead|fail|error|exit|signal|terminat|oom|out of"
     r"|timed? ?out|evict|preempt|cancel|stop|abort|crash|exceed|refus|denied|cannot|unable"
-    r"|could not|nan\b|inf\b|overflow|exception|lost|not found|no such|invalid|mismatch|interrupt|warn"
-    r"|reset|closed|resource|memory)|NCCL|sig(?:term|kill|hup|int)|-> [1-9]\b"
+    r"|could not|nan\b|inf\b|overflow|exception|lost|not found|no such|invalid|mismatch|interrupt"
+    r"|warn|reset|closed|resource|memory)|NCCL|sig(?:term|kill|hup|int)|-> [1-9]\b"
 )
 # Steps that are skipped because their gradients overflow are not dealt with when all of them are.
 _OF_STEPS = linear(r"(?i)skipp(?:ing|ed) (?:step|batch|update|iteration|optimizer)")

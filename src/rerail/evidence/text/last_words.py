@@ -26,11 +26,12 @@ HINT_TYPE = "error"  # of a plain sentence: nothing but its words makes it a fai
 _MARKED = linear(
     r"^[^a-z\n]{0,80}\b(?:ERROR|FATAL|CRITICAL|SEVERE|EMERG|PANIC|FAILED|ABORT(?:ED|ING)?)\b"
     r"|^.{0,120}[\[|(<\s](?:ERROR|FATAL|CRITICAL|SEVERE|error|fatal|critical|Error|Fatal)[\]|)>:]"
+    r"|^.{0,120}[\s|-](?:ERROR|FATAL|CRITICAL|SEVERE) +[-|]"
     r"|\blevel=(?:error|fatal|panic)\b|^panic: |^\*\*\* .{0,80}(?:[Ee]rror|failed)"
     r"|^(?:[\w./()-]{1,80}: )?(?:(?:[Ff]atal|[Ii]nternal|[Uu]nexpected|[Uu]nrecoverable) )?"
     r"[Ee]rrors?\b(?:[:!]| \(?\d| in | while | when | at | code)"
     r"|^\W{0,4}(?:ERROR|FATAL|Fatal|Aborting|Abort)\b|^[Ee]rror (?:\w+ing|for|from)\b"
-    r"|^(?:\w+-DIAG: )?Error detected|Exception has occurred: |^!+ ?Exception\b"
+    r"|^(?:\w+-DIAG: )?Error detected|Exception has occurred: |^!+ ?Exception\b|^VERIFY failed"
     # A status of gRPC, Abseil, TensorFlow or ONNX Runtime at the beginning.
     r"|^(?:INTERNAL|INVALID_ARGUMENT|NOT_FOUND|UNAVAILABLE|RESOURCE_EXHAUSTED|UNIMPLEMENTED"
     r"|FAILED_PRECONDITION|DATA_LOSS|DEADLINE_EXCEEDED|PERMISSION_DENIED|OUT_OF_RANGE|UNKNOWN"
@@ -43,8 +44,8 @@ _FAILS = linear(
     r"(?i)\b(?:failed|failure|cannot|can ?not|can't|could not|couldn't|unable to|aborted|aborting"
     r"|refused|denied|rejected|exceeded|crashed|not found|no such|does not exist|not supported"
     r"|unsupported|unrecogni[sz]ed|page fault|out of memory|mismatch|corrupt(?:ed)?|timed? ?out"
-    r"|unexpectedly|invalid|terminated|not available|unavailable|lost|insufficient|incompatible|died|stopped"
-    r"|unhealthy|exception|unknown|not (?:set|defined|installed|implemented|allowed|valid))\b"
+    r"|unexpectedly|invalid|terminated|not available|unavailable|lost|insufficient|incompatible"
+    r"|died|stopped|unhealthy|exception|not (?:installed|implemented|allowed|valid))\b"
 )
 # Somebody ended the job: that stands behind the last progress.
 _STOPPED = linear(
