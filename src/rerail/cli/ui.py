@@ -78,6 +78,8 @@ def _tell(address: str, settings: UiSettings, as_json: bool) -> None:
         print_json({"schema": 1, "address": address, "home": str(settings.home)})
         return
     click.echo(f"The runs in {settings.home} are at\n\n  {address}\n")
+    if not settings.home.is_dir():
+        click.echo("There are none yet: `rerail run -- python train.py` makes the first.")
     if settings.is_local:
         click.echo("Only this machine can open it. Ctrl-C ends it.")
     else:

@@ -260,7 +260,7 @@ def _live(run: ListedRun) -> tuple[State, str, float | None]:
         return "live", "live", None
     if standing.stalled_seconds is not None:
         still = duration_in_words(standing.stalled_seconds)
-        place = _where_it_stands(RunFolder(run.folder))
+        place = where_it_stands(RunFolder(run.folder))
         return "stuck", f"STUCK {still}{place}", standing.elapsed_seconds
     loss = standing.loss.latest if standing.loss is not None else None
     return (
@@ -270,7 +270,7 @@ def _live(run: ListedRun) -> tuple[State, str, float | None]:
     )
 
 
-def _where_it_stands(folder: RunFolder) -> str:
+def where_it_stands(folder: RunFolder) -> str:
     """ " in hang.py:7 save()": the user's own line, in the stacks that were taken last."""
     try:
         stalls = folder.stalls()

@@ -24,6 +24,7 @@ from rerail.live import Snapshot, loss_of, memory_of, progress_of
 from rerail.platform.os_text import shown_value
 from rerail.records import BlackBox, PrintedPoint, VitalsRow
 from rerail.report import masked_line
+from rerail.report.run_list import where_it_stands
 from rerail.store import (
     BoxReader,
     FollowedLines,
@@ -72,6 +73,7 @@ class Look:
         self._printed: list[PrintedPoint] = []
         self._boxes_at = 0.0
         self._stalled_at: float | None = None
+        self._place = ""  # of a run that stands still: " in hang.py:7 save()"
         self._row_lines = FollowedLines(folder.path / layout.VITALS_RECENT)
         self._row_decoder = VitalsDecoder(folder.path / layout.VITALS_RECENT)
         self._rows: deque[VitalsRow] = deque(maxlen=_ROWS)
@@ -107,6 +109,7 @@ class Look:
             self._rows.extend(new)
         if layout.EVENTS in changed or layout.STALLS in changed:
             self._stalled_at = self._stall()
+            self._place = where_it_stands(self._folder) if self._stalled_at is not None else ""
         lines = self._new_lines() if layout.OUTPUT in changed or self.is_over else []
         elapsed = info.elapsed_seconds or max(0.0, time.time() - info.started_unix)
         last = self._rows[-1] if self._rows else None
@@ -121,6 +124,7 @@ class Look:
             "stuck_seconds": None
             if self._stalled_at is None
             else round(elapsed - self._stalled_at, 1),
+            "stuck_in": self._place,
             "elapsed_seconds": round(elapsed, 1),
             "elapsed": duration_in_words(elapsed),
             "progress": progress_of(snapshot, []),

@@ -306,7 +306,7 @@ document.addEventListener("DOMContentLoaded", () => {
     }
     if (news.processes !== null) { now("processes").textContent = news.processes; }
     document.getElementById("headline").textContent = news.is_stuck
-      ? "Stuck: no progress for " + drawing.seconds(news.stuck_seconds) : "Running for " + news.elapsed;
+      ? "Stuck: no progress for " + drawing.seconds(news.stuck_seconds) + (news.stuck_in || "") : "Running for " + news.elapsed;
     document.getElementById("state").textContent = news.is_stuck ? "stuck" : news.state === "running" ? "live" : "over";
     addPoints(news.points);
     if (lines.getAttribute("aria-busy") === "true") { pending.push(...news.lines); } else if (news.lines.length && isAtEnd) {
