@@ -87,9 +87,9 @@ def test_it_fits_any_window_and_follows_a_new_size(start_run: Start, size: tuple
         await watcher.until_shown("running for")
         await watcher.pilot.resize_terminal(*size)
         await watcher.until(lambda: watcher.fits(*size))
-        await watcher.until_shown("running for", "s stacks")
+        await watcher.until_shown("running for", "q quit")
         await watcher.pilot.resize_terminal(100, 30)
-        await watcher.until_shown("running for", "s stacks")
+        await watcher.until_shown("running for", "q quit")
 
     watch(steps, [run.folder])
 

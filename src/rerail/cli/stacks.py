@@ -48,9 +48,7 @@ def command(run: str, pid: int | None, home: Path | None, as_json: bool) -> int:
         found = stacks_now.last_taken(material)
         if found is None:
             click.echo(f"rerail: {folder.id} is over, and no stacks were taken of it", err=True)
-            click.echo(
-                f"rerail explain {folder.id} says where it died.", err=True
-            )
+            click.echo(f"rerail explain {folder.id} says where it died.", err=True)
             return 1
         stall, what = found
         taken, said = "recorded", f"{_typed(folder)}: {what}"
