@@ -25,7 +25,7 @@ from rerail.wording import cut, listed
 SEEN_IN_TEXT = {
     *("line", "traceback", "faulthandler", "exit-line", "kernel-line", "progress"),
     *("nonfinite-loss", "failed-first", "native-stack", "gpu-memory", "memory-growth"),
-    *("collective-disagreement", "healthy-end"),
+    *("collective-disagreement", "healthy-end", "last-words"),
 }
 MOST_EXAMPLE = 90
 
