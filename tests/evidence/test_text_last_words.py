@@ -59,8 +59,11 @@ def test_an_exception_goes_before_it() -> None:
     assert said("[ERROR] see below\nValueError: the exporter gave up") == []
 
 
-def test_of_a_run_that_ended_well_the_words_say_nothing() -> None:
-    found = observe_text(enumerate(["[ERROR] the exporter gave up"], 1))
+@pytest.mark.parametrize(
+    "line", ["[ERROR] the exporter gave up", "the exporter exited with code 1"]
+)
+def test_of_a_run_that_ended_well_the_words_say_nothing(line: str) -> None:
+    found = observe_text(enumerate([line], 1))
     failed = Evidence(found.outcome, found.observations, found.facts)
     ended_well = Evidence(Outcome("ok", "It ended well."), found.observations, found.facts)
     assert diagnose(failed).leading is not None

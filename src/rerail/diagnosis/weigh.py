@@ -101,7 +101,7 @@ def weigh(evidence: Evidence, catalogue: Catalogue) -> dict[str, Case]:
         is_of_those = observation.data.get("pid") in unimportant
         is_tidying = observation.kind == "death" and observation.data.get("is_tidying")
         # Words that sound like a failure, of a run that is known to have ended well.
-        is_idle = not has_failed and observation.data.get("is_last_words")
+        is_idle = not has_failed and _only_sounds_like_a_failure(observation)
         if not (is_of_those or is_tidying or is_idle or _is_our_own_doing(observation, evidence)):
             by_kind.setdefault(observation.kind, []).append(observation)
     cases: dict[str, Case] = {}
@@ -165,6 +165,12 @@ _CIRCUMSTANCES = {
     "file-loaded",
     "missing",
 }
+
+
+def _only_sounds_like_a_failure(observation: Observation) -> bool:
+    """Last lines, or the error of some program that it called."""
+    is_an_exit = observation.kind == "exit-line" and observation.data.get("exit_code") == 1
+    return is_an_exit or bool(observation.data.get("is_last_words"))
 
 
 def _tells_of_an_event(case: Case) -> bool:
