@@ -22,10 +22,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("same", derandomize=True, deadline=None)
-settings.register_profile("search", max_examples=500, deadline=None)
+# How fast examples are made says something of the machine, not of what is tested.
+_AT_ANY_PACE = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("same", derandomize=True, **_AT_ANY_PACE)
+settings.register_profile("search", max_examples=500, **_AT_ANY_PACE)
 settings.load_profile("same")
 
 for _number, _handler in (
@@ -65,8 +67,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if "TEST_UNDER_EMULATION" not in os.environ:
         return
     sys.path.insert(0, str(Path(__file__).parent / "tests"))
-    from under_emulation import why_not
+    from under_emulation import be_patient, why_not
 
+    be_patient()
     for item in items:
         if why := why_not(item.nodeid):
             item.add_marker(pytest.mark.skip(reason=why))

@@ -52,7 +52,7 @@ CAUSES = {
     "shape": {"collective-mismatch"},
     "hang": {"collective-timeout", "loader-hang"},
     "slow": {"collective-timeout"},
-    "node-lost": {"peer-died", "killed-from-outside", "scheduler-stopped"},
+    "node-lost": {"node-lost", "peer-died", "killed-from-outside", "scheduler-stopped"},
 }
 # A GPU error without a kernel log is only an error of CUDA; and a log that is missing says nothing.
 WITHOUT_KERNEL = {"gpu-lost": {"cuda-illegal-access", "cuda-library-failed", "python-exception"}}

@@ -1,12 +1,13 @@
 """What `rerail ui` takes: a long list, a long run, and many pages on a run that is under way.
 
-    python -m benchmarks.ui [--runs 5000] [--hours 24] [--pages 20] [--windows 8]
+    python -m benchmarks.ui [--runs 5000] [--hours 24] [--pages 20] [--watches 2] [--windows 8]
 
 The list is of runs with an answer each, first without the store's index and then with it. The long
 run has a row for every second, as the recorder thins it. The pages are sockets that take all that
 is pushed; what they cost is told in two ways: the CPU time of the server, as a share of one core,
-and how much work the recorded command does in a second of its own CPU time with pages open, against
-without any, in alternating windows: other programs on the machine slow both alike.
+and the CPU time that the recorded command needs for a piece of work with pages open and so many
+`rerail watch` on terminals, over that without any, in alternating windows: other programs on the
+machine slow both alike. The same with nothing switched says what the method can see.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ import argparse
 import asyncio
 import http.client
 import json
+import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
@@ -29,10 +32,12 @@ from urllib.parse import urlsplit
 
 import psutil
 
+from benchmarks.watch_cost import SETTLE_SECONDS, in_words, start_in_terminal
 from rerail.records import Outcome, ProcessVitals
 from rerail.store import Store, dump_line
 
 WINDOW_SECONDS = 6.0
+Span = tuple[float, float]
 WORK = """
 import time
 numbers = list(range(2000))
@@ -187,7 +192,7 @@ async def watch(server: Server, run_id: str, pages: int, seconds: float) -> int:
     return sum(await asyncio.gather(*(one() for _ in range(pages))))
 
 
-def measure_pages(home: Path, pages: int, windows: int) -> None:
+def measure_pages(home: Path, pages: int, watches: int, windows: int) -> None:
     recorder = subprocess.Popen(
         [
             *(sys.executable, "-m", "rerail", "run", "--home", str(home), "--quiet"),
@@ -196,31 +201,44 @@ def measure_pages(home: Path, pages: int, windows: int) -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
+    command = [sys.executable, "-m", "rerail", "watch", "--home", str(home), "last"]
+    screens: list[int] = []
     try:
         with serving(home) as server:
             run_id = _live_run(home)
-            spans: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
+            screens = [start_in_terminal(command) for _ in range(watches)]
+            time.sleep(SETTLE_SECONDS)
+            # Each: a window with, beside one without; "nothing" switches nothing in either.
+            pairs: dict[str, list[tuple[Span, Span]]] = {"pages": [], "nothing": []}
             shares, messages = [], 0
-            for window in range(2 * windows):
-                is_watched = window % 2 == 0
-                began, cpu = time.time(), server.cpu_seconds()
-                if is_watched:
-                    messages += asyncio.run(watch(server, run_id, pages, WINDOW_SECONDS))
-                    shares.append((server.cpu_seconds() - cpu) / (time.time() - began))
-                else:
-                    time.sleep(WINDOW_SECONDS)
-                spans[is_watched].append((began + 0.6, time.time()))
-            rates = {key: _rates(home, run_id, value) for key, value in spans.items()}
+            for name in ("pages", "nothing") * windows:
+                spans = {}
+                for is_on in random.sample([True, False], 2):
+                    is_watched = is_on and name == "pages"
+                    for pid in screens:
+                        os.kill(pid, signal.SIGCONT if is_watched else signal.SIGSTOP)
+                    began, cpu = time.time(), server.cpu_seconds()
+                    if is_watched:
+                        messages += asyncio.run(watch(server, run_id, pages, WINDOW_SECONDS))
+                        shares.append((server.cpu_seconds() - cpu) / (time.time() - began))
+                    else:
+                        time.sleep(WINDOW_SECONDS)
+                    spans[is_on] = (began + 0.6, time.time())
+                pairs[name].append((spans[True], spans[False]))
+            costs = {name: _costs(home, run_id, found) for name, found in pairs.items()}
     finally:
+        for pid in screens:
+            os.kill(pid, signal.SIGCONT)
+            os.kill(pid, signal.SIGTERM)
+            os.waitpid(pid, 0)
         recorder.terminate()
         recorder.wait(60)
-    with_pages, without = (statistics.median(rates[key]) for key in (True, False))
     per_second = messages / (pages * windows * WINDOW_SECONDS)
     print(
-        f"  {pages} pages on a live run: {per_second:.1f} messages a second each; the server took"
-        f" {100 * statistics.median(shares):.1f} % of a core;\n    work per CPU second of the"
-        f" recorded command, with pages / without: {with_pages / without:.4f}"
-        f" ({len(rates[True])} and {len(rates[False])} samples)"
+        f"  {pages} pages and {watches} watchers on a live run: {per_second:.1f} messages a second"
+        f" to each page;\n    the server took {100 * statistics.median(shares):.1f} % of a core;"
+        f" CPU of a piece of work, with them over without:\n    {in_words(costs['pages'])}"
+        f" (bar 1.005); nothing switched: {in_words(costs['nothing'])}"
     )
 
 
@@ -235,15 +253,19 @@ def _live_run(home: Path) -> str:
     raise SystemExit("the command that is to be recorded did not begin")
 
 
-def _rates(home: Path, run_id: str, spans: list[tuple[float, float]]) -> list[float]:
-    rates = []
+def _costs(home: Path, run_id: str, pairs: list[tuple[Span, Span]]) -> list[float]:
+    """Of each pair of windows: the CPU time of a piece of work in the first over the second."""
+    rates: list[tuple[float, float]] = []
     for line in (home / "runs" / run_id / "output.log").read_text().splitlines():
         word, *numbers = line.split()
         if word == "unit" and len(numbers) == 2:
             at, rate = map(float, numbers)
-            if any(begin <= at <= end for begin, end in spans):
-                rates.append(rate)
-    return rates
+            rates.append((at, rate))
+
+    def rate_in(span: Span) -> float:
+        return statistics.median(rate for at, rate in rates if span[0] <= at <= span[1])
+
+    return [rate_in(off) / rate_in(on) for on, off in pairs]
 
 
 def main() -> None:
@@ -251,6 +273,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5000)
     parser.add_argument("--hours", type=float, default=24.0)
     parser.add_argument("--pages", type=int, default=20)
+    parser.add_argument("--watches", type=int, default=2)
     parser.add_argument("--windows", type=int, default=8)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -259,7 +282,7 @@ def main() -> None:
         if options.hours:
             measure_long_run(Path(folder) / "long", options.hours)
         if options.pages:
-            measure_pages(Path(folder) / "live", options.pages, options.windows)
+            measure_pages(Path(folder) / "live", options.pages, options.watches, options.windows)
 
 
 if __name__ == "__main__":

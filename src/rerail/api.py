@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TextIO
 
 from rerail.diagnosis import Candidate, Diagnosis
 from rerail.errors import RerailError, UnknownRun, UsageError
+from rerail.platform.deadline import MOST_SECONDS
 from rerail.records import Outcome, RunInfo
 from rerail.store import RunFolder, RunSummary, Store, find_home
 
@@ -367,8 +368,10 @@ def record(
 
     if isinstance(command, (str, bytes)) or not command:
         raise UsageError("the command is not a list of words", "Give it as ['python', 'train.py'].")
-    if stall_seconds is not None and not stall_seconds > 0:
-        raise UsageError(f"stall_seconds is {stall_seconds}", "Give it a number above 0.")
+    if stall_seconds is not None and not 0 < stall_seconds <= MOST_SECONDS:
+        raise UsageError(
+            f"stall_seconds is {stall_seconds}", "Give it a number of seconds above 0, at most 1e9."
+        )
     if not on_stall.strip():
         raise UsageError("on_stall is empty", "Give it report, kill, or a command to run.")
     words = [os.fspath(word) for word in command]

@@ -374,7 +374,7 @@ class TrackedRun:
     python: str = ""  # the interpreter that it was opened from
     cwd: str = ""
     package: str = ""  # the folder that the tracker's package was imported from
-    uri: str | None = None  # of MLflow's store, without a login
+    uri: str | None = None  # of MLflow's store or W&B's server, without a login
     experiment: str | None = None
     file: str | None = None  # of W&B: its transaction log
     mode: str | None = None  # of W&B: offline, online

@@ -41,6 +41,10 @@ def bytes_in_words(count: float) -> str:
     return f"{value:.0f} {unit}" if is_whole or abs(value) >= 100 else f"{value:.1f} {unit}"
 
 
+def ending_in_words(signal: str | None, exit_code: int | None) -> str:
+    return f"was killed by {signal}" if signal else f"exited with code {exit_code}"
+
+
 def seconds_in_words(seconds: float) -> str:
     """About how long, in one unit: "35 ms", "4.2 s", "48 s", "12 min", "3.5 h"."""
     if 0 < seconds < 0.1:
@@ -90,6 +94,14 @@ def ray_worker_in_words(name: str) -> str | None:
     """ "Ray worker Server" of `ray::Server`, the title that Ray gives a worker; None of others."""
     who = name.removeprefix("ray::")
     return f"Ray worker {who}" if who != name and who not in ("", "IDLE") else None
+
+
+def lost_in_words(lost: Mapping[str, Any]) -> str:
+    """The worker or the thread that somebody waits for, and how it ended."""
+    if lost.get("thread"):
+        return f"thread {lost['thread']} ended with {lost.get('exception') or 'an exception'}"
+    ending = ending_in_words(lost.get("signal"), lost.get("exit_code"))
+    return f"{role_in_words(lost.get('role'))} (pid {lost.get('pid')}) {ending}"
 
 
 class InTheTree(Protocol):

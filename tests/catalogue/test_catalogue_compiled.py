@@ -10,12 +10,13 @@ import pytest
 
 from rerail.catalogue import compiled, load_catalogue, loader
 from rerail.catalogue.compiled import digest, keep_compiled, read_compiled
+from rerail.errors import FaultyCause
 
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Path:
     path = tmp_path / compiled.NAME
-    keep_compiled(path, loader.compile_unchecked())
+    keep_compiled(path, loader.compile_unchecked(loader.source_files()))
     return path
 
 
@@ -37,6 +38,31 @@ def test_a_stale_one_is_made_anew(kept: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(loader, "COMPILED", kept)
     assert loader.load_catalogue.__wrapped__() == load_catalogue()
     assert read_compiled(kept, wanted()) is not None
+
+
+@pytest.fixture
+def without_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """As in a built package: compiled.json, and no cause files."""
+    path = tmp_path / compiled.NAME
+    keep_compiled(path, loader.compile_unchecked())
+    for name, where in (("CAUSES", "causes"), ("SYMPTOMS", "symptoms"), ("COMPILED", path.name)):
+        monkeypatch.setattr(loader, name, tmp_path / where)
+    monkeypatch.setattr(loader, "WHAT_WHERE", tmp_path / "what_where.toml")
+    return path
+
+
+def test_a_built_package_needs_no_cause_files(without_sources: Path) -> None:
+    expected = load_catalogue()
+    assert loader.load_catalogue.__wrapped__() == expected
+    elsewhere = without_sources.rename(without_sources.with_name("in a cache"))
+    without_sources.symlink_to(elsewhere)  # as uv --link-mode=symlink and Bazel install
+    assert loader.load_catalogue.__wrapped__() == expected
+
+
+def test_a_built_package_without_its_catalogue_says_so(without_sources: Path) -> None:
+    without_sources.unlink()
+    with pytest.raises(FaultyCause, match="is damaged or missing"):
+        loader.load_catalogue.__wrapped__()
 
 
 def test_the_digest_is_of_content_and_place(tmp_path: Path) -> None:

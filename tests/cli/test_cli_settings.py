@@ -116,7 +116,7 @@ WRONG = {
         "home = '~nosuchuser/x'",
         ":1: home: there is no user of that name",
     ),
-    "no number": ("stall = nan", "stall = nan: it is no finite number"),
+    "no number": ("stall = nan", "stall = nan: nan is no finite number"),
     "the length": (f"stall = '{'x' * 90_000}'", "'" + "x" * 59 + ": "),
     "a key without end": (f"{'a.' * 300_000}a = 1", "a key has more than 16 parts"),
     "the syntax": ("stall = ", "is not used: Invalid value (at"),
@@ -150,7 +150,7 @@ def test_a_wrong_variable_is_said_and_the_next_place_counts(place: Place) -> Non
     place.writes(user="restarts = 0\n")
     done = place.types("run", "--", "true", RERAIL_RESTARTS="x", RERAIL_STAL="3")
     assert done.returncode == 0
-    assert "RERAIL_RESTARTS: restarts = 'x': 'x' is not a valid integer" in done.stderr
+    assert "RERAIL_RESTARTS: restarts = 'x': 'x' is not a valid whole number" in done.stderr
     assert "there is no variable RERAIL_STAL; did you mean RERAIL_STALL?" in done.stderr
 
 

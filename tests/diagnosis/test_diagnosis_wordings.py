@@ -106,3 +106,55 @@ def test_prefixes_do_not_hide_the_message(around: str) -> None:
 )
 def test_a_frightening_but_healthy_log_has_no_cause(text: str) -> None:
     assert leading(text) is None
+
+
+# Words that any library may use: an answer, and never one that promises to be right.
+GENERAL = [
+    ("bad-config", "ValueError: `frobnicate_every` must be one of 'never' or 'always'"),
+    ("cuda-unavailable", "RuntimeError: no usable NPU could be opened for job 7, gpu not ready"),
+    ("collective-mismatch", "RuntimeError: disagreement between rank3 and rank5: the plan differs"),
+    ("loss-not-finite", "ArithmeticError: the moving average became non-finite"),
+    ("thread-limit", "OSError: pool could not start another thread"),
+    ("cuda-driver-mismatch", "RuntimeError: this build requires a newer driver, please upgrade"),
+    ("extension-build-failed", "[ERROR] nvcc returned an error while the kernel was built"),
+]
+
+
+@pytest.mark.parametrize(("cause", "text"), GENERAL)
+def test_general_words_get_an_answer_that_promises_little(cause: str, text: str) -> None:
+    found = observe_text(enumerate(text.split("\n"), 1))
+    leading = diagnose(Evidence(found.outcome, found.observations, found.facts)).leading
+    assert leading is not None
+    assert (leading.cause.id, leading.probability < 0.85) == (cause, True)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "10:00:01-2 INFO Validating /data/out existence and writability... SUCCESS",
+        "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 4096.0",
+        "plotting is left out:\nNo module named 'prettyplots'",
+        "slurmstepd: error: couldn't chdir to `/scratch/x': No such file or directory:"
+        " going to /tmp instead\nusing 2 devices",
+        "12:00:00 - INFO - c10d - Waiting in store based barrier for rank: 3\n"
+        "12:00:01 - INFO - c10d - Rank 3: Completed store-based barrier with 6 nodes.",
+        "W tensorflow/stream_executor/dso_loader.cc:64] Could not load dynamic library"
+        " 'libnvinfer.so.7'; dlerror: libnvinfer.so.7: cannot open shared object file",
+    ],
+)
+def test_what_informs_accuses_nothing(text: str) -> None:
+    assert leading(text) is None
+
+
+def test_a_loss_scale_below_one_is_a_loss_that_is_not_finite() -> None:
+    text = "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 0.25"
+    assert leading(text) == "loss-not-finite"
+
+
+def test_a_thread_that_was_cut_off_at_exit_is_told_as_that() -> None:
+    text = "step 10 loss 0.2\ntraining finished\nterminate called without an active exception"
+    found = observe_text(enumerate([*text.split("\n"), "Aborted (core dumped)"], 1))
+    diagnosis = diagnose(Evidence(found.outcome, found.observations, found.facts))
+    assert diagnosis.leading is not None
+    assert diagnosis.leading.cause.id == "native-segfault"
+    assert "cut off at exit" in diagnosis.headline

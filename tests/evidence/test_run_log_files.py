@@ -58,6 +58,14 @@ def test_a_log_of_an_earlier_run_and_a_link_are_not_read(tmp_path: Path) -> None
     assert document["causes"] == []
 
 
+def test_a_log_of_a_later_run_in_the_same_folder_is_not_read(tmp_path: Path) -> None:
+    first = explained(tmp_path, "exit 3")
+    explained(tmp_path, f"sh -c '{ABORTS}' 2> train.log")
+    command = [*RERAIL, "explain", first["run"], "--home", str(tmp_path / "home"), "--json"]
+    again = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=90)
+    assert json.loads(again.stdout)["causes"] == []
+
+
 def test_what_the_output_says_itself_goes_before(tmp_path: Path) -> None:
     script = "echo std::bad_alloc > a.log; echo 'KeyError: 4' >&2; python3 -c 'raise KeyError(4)'"
     document = explained(tmp_path, script)

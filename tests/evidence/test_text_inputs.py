@@ -41,7 +41,7 @@ def read_all(found: Inputs) -> dict[str, bytes]:
 
 
 def of_bytes(raw: bytes) -> Inputs:
-    return inputs_of_stream(io.BytesIO(raw), "pipe", 10.0)
+    return inputs_of_stream(io.BytesIO(raw), "pipe", 600.0)  # however busy the machine is
 
 
 def zipped(**members: bytes) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from rerail.records import (
     BlackBox,
     Event,
     Outcome,
+    PrintedPoint,
     ProcessRecord,
     ProcessVitals,
     RunInfo,
@@ -332,6 +334,26 @@ def test_a_run_that_ended_has_no_warnings_but_the_next_command() -> None:
     proposed = {"causes": [{"id": "x"}], "next": {"command": "rerail isolate -- python t.py"}}
     view = build(Snapshot(ended, 9.0, diagnosis=proposed))
     assert view.next_command == "rerail isolate -- python t.py"
+
+
+def test_a_run_that_stands_still_has_no_time_to_go() -> None:
+    """It said "1 min to go" beside "no progress for a minute"."""
+    box = a_box(progress_text="40/200")
+    stall = Event(60.0, "stall", {"silent_seconds": 20.0})
+    going = Snapshot(an_info(), 100.0, boxes=[box])
+    assert "to go" in " ".join(drawn(build(going)))
+    told = " ".join(drawn(build(replace(going, events=[stall]))))
+    assert "no progress for 1 min" in told and "to go" not in told and "steps/s" not in told
+
+
+def test_a_program_that_prints_its_steps_is_not_idle() -> None:
+    rows = memory_rows([GIB] * 60, 2 * GIB)
+    key = a_process(1).key
+    quiet = [replace(row, processes={key: replace(row.tree, cpu_seconds=1.0)}) for row in rows]
+    point = PrintedPoint(99.0, step=7, steps=7)
+    snapshot = Snapshot(an_info(), 100.0, processes=[a_process(1)], recent=quiet)
+    assert build(snapshot).processes[0].doing == "idle"
+    assert build(replace(snapshot, printed_progress=[point])).processes[0].doing is None
 
 
 @unhurried

@@ -13,6 +13,11 @@ import pytest
 import rerail
 from rerail.agent import inject
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 ROOT = Path(rerail.__file__).parent
 
 
@@ -78,3 +83,12 @@ def test_every_run_says_that_the_library_is_missing(
         timeout=120,
     )
     assert (quiet.returncode, quiet.stderr) == (0, "")
+
+
+def test_the_sdist_has_every_file_that_the_c_library_is_made_of() -> None:
+    """A header that pyproject.toml does not name is missing there, and nothing can be compiled."""
+    project = tomllib.loads((ROOT.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    (library,) = project["tool"]["setuptools"]["ext-modules"]
+    named = {Path(name).name for name in (*library["sources"], *library["depends"])}
+
+    assert named == {path.name for path in (ROOT / "agent" / "native").iterdir()}

@@ -36,12 +36,12 @@ FOR_PIP += ("https_proxy", "http_proxy", "HTTPS_PROXY", "HTTP_PROXY", "no_proxy"
 
 @pytest.fixture(scope="session")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sdist and the wheels of x86-64 Linux."""
+    """The sdist and the wheels of Linux that a test here can run."""
     if not BUILDER.exists():
         pytest.skip("no cross-compiler here: make wheels sets it up")
     folder = tmp_path_factory.mktemp("dist")
     command = [BUILDER, ROOT / "scripts" / "build-wheels", "--once", "--out", folder]
-    only = ["--only", "manylinux_2_17_x86_64", "--only", "musllinux_1_2_x86_64"]
+    only = ["--only", "manylinux_2_17_", "--only", "musllinux_1_2_x86_64"]
     done = subprocess.run([*command, *only], capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
@@ -55,8 +55,20 @@ def wheel(dist: Path, kind: str) -> Path:
 @pytest.fixture
 def clean_root(tmp_path: Path) -> Iterator[Path]:
     """A Debian with Python and without a compiler; what a test leaves in its /trial is removed."""
+    yield from _folder_in_root(tmp_path, "amd64")
+
+
+@pytest.fixture
+def arm64_root(tmp_path: Path) -> Iterator[Path]:
+    """A Debian of arm64 under emulation, that of `make test-arm64`: it has a compiler."""
+    yield from _folder_in_root(tmp_path, "arm64")
+
+
+def _folder_in_root(tmp_path: Path, arch: str) -> Iterator[Path]:
     script = ROOT / "scripts" / "debian-root"
-    made = subprocess.run([script, "make", "amd64", "bookworm"], capture_output=True, text=True)
+    packages = ["gcc", "g++", "libc6-dev", "procps"] if arch == "arm64" else []
+    command = [script, "make", arch, "bookworm", *packages]
+    made = subprocess.run(command, capture_output=True, text=True)
     if made.returncode == 77:
         pytest.skip(made.stderr.strip())
     assert made.returncode == 0, made.stderr
@@ -76,26 +88,35 @@ def in_root(work: Path, script: str) -> list[str]:
     return [str(ROOT / "scripts" / "debian-root"), "run", str(root), *inside]
 
 
-def test_a_wheel_needs_no_compiler_and_records_a_segfault(dist: Path, clean_root: Path) -> None:
-    name = Path(shutil.copy(wheel(dist, "manylinux"), clean_root)).name
-    (clean_root / "train.py").write_text(DIES)
-    script = f"""
-! command -v cc gcc clang
+def check_that_a_segfault_is_recorded(wheel: Path, root: Path, script: str) -> None:
+    name = Path(shutil.copy(wheel, root)).name
+    (root / "train.py").write_text(DIES)
+    script += f"""
 python3 -m venv venv
-venv/bin/pip install --quiet --disable-pip-version-check {name}
+venv/bin/pip install --quiet --disable-pip-version-check --only-binary :all: {name}
 status=0
 venv/bin/rerail run --home store --json -- python3 train.py || status=$?
 exit $status
 """
-    done = subprocess.run(in_root(clean_root, script), capture_output=True, text=True, timeout=600)
+    done = subprocess.run(in_root(root, script), capture_output=True, text=True, timeout=900)
 
     assert done.returncode == 139, done.stderr
     document = json.loads(done.stdout[done.stdout.index("{") :])
     assert document["causes"][0]["id"] == "native-segfault"
     assert "train.py:4 train()" in document["headline"]
-    (crashes,) = clean_root.glob("store/runs/*/crashes.json")
+    (crashes,) = root.glob("store/runs/*/crashes.json")
     frames = json.loads(crashes.read_text())
     assert json.dumps(frames).count('"address"') > 10
+
+
+def test_a_wheel_needs_no_compiler_and_records_a_segfault(dist: Path, clean_root: Path) -> None:
+    found = wheel(dist, "manylinux_2_17_x86_64")
+    check_that_a_segfault_is_recorded(found, clean_root, "! command -v cc gcc clang")
+
+
+def test_the_arm64_wheel_records_a_segfault_under_emulation(dist: Path, arm64_root: Path) -> None:
+    found = wheel(dist, "manylinux_2_17_aarch64")
+    check_that_a_segfault_is_recorded(found, arm64_root, "test $(uname -m) = aarch64")
 
 
 def test_an_sdist_without_a_compiler_says_so_loudly(dist: Path, clean_root: Path) -> None:
@@ -186,9 +207,42 @@ def test_the_musl_library_records_a_segfault(dist: Path, tmp_path: Path, place: 
     assert names[:2] == ["write_through_null", "train"]
 
 
+DIES_ON_A_PAINTED_STACK = """
+import ctypes, faulthandler, mmap, os, signal
+faulthandler.enable()
+size = 4 << 20
+region = mmap.mmap(-1, size)  # shared with the child
+address = ctypes.addressof(ctypes.c_char.from_buffer(region))
+ctypes.memset(address, 0xA5, size)
+class Stack(ctypes.Structure):
+    _fields_ = [("sp", ctypes.c_void_p), ("flags", ctypes.c_int), ("size", ctypes.c_size_t)]
+if os.fork() == 0:
+    ctypes.CDLL(None).sigaltstack(ctypes.byref(Stack(address, 0, size)), None)
+    ctypes.string_at(8)
+status = os.wait()[1]
+untouched = next(at for at in range(size) if region[at] != 0xA5)
+print(os.WTERMSIG(status), size - untouched)
+"""
+
+
+def test_the_handler_needs_a_small_part_of_its_stack(dist: Path, tmp_path: Path) -> None:
+    """The unwinder of the wheels would need a megabyte by itself, in every thread."""
+    with zipfile.ZipFile(wheel(dist, "manylinux_2_17_x86_64")) as archive:
+        archive.extractall(tmp_path)
+    environ = {**os.environ, "PYTHONPATH": str(tmp_path / "rerail" / "agent" / "stub")}
+    environ["RERAIL_AGENT"] = str(tmp_path)
+    for python in ["python3", *sorted(Path("/usr/bin").glob("python3.*[0-9]")), sys.executable]:
+        done = subprocess.run(
+            [python, "-c", DIES_ON_A_PAINTED_STACK], env=environ, capture_output=True, text=True
+        )
+        number, used = map(int, done.stdout.split())
+        assert (number, used < 32 * 1024) == (11, True), (python, used)
+    assert [path for path in tmp_path.glob("*.crash") if path.stat().st_size > 0]
+
+
 @pytest.mark.parametrize("how", ["uvx", "pipx"])
 def test_it_runs_without_being_installed(dist: Path, tmp_path: Path, how: str) -> None:
-    package = str(wheel(dist, "manylinux"))
+    package = str(wheel(dist, "manylinux_2_17_x86_64"))
     command = {
         "uvx": ["uv", "tool", "run", "--python", sys.executable, "--from", package],
         "pipx": ["pipx", "run", "--python", sys.executable, "--spec", package],

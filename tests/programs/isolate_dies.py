@@ -2,6 +2,7 @@
 
 --until-seconds: when it dies. --lives-with NAME: what has to be there for it to live on:
 `mode` (--mode good), `variable` (GOOD=1), `both`, `nothing` (it always dies) or `always`.
+--counts: counts 5 steps before it may die and 40 after, so that no clock is a part of its lifetime.
 --mode strange is refused, --mode stuck never ends; both only after the imports, as programs do.
 """
 
@@ -17,7 +18,16 @@ parser.add_argument("--mode", default="bad")
 parser.add_argument("--colour", default="red")
 parser.add_argument("--until-seconds", type=float, default=0.1)
 parser.add_argument("--works", action="store_true", help="use the processor while it waits")
+parser.add_argument("--counts", action="store_true")
 a = parser.parse_args()
+
+
+def count(first, last):
+    if a.counts:
+        import rerail
+
+        for number in range(first, last):
+            rerail.step(number)
 
 
 def wait(seconds):
@@ -42,8 +52,10 @@ if a.mode == "strange":
 if a.mode == "stuck":
     time.sleep(1000)
 wait(a.until_seconds)
+count(0, 5)
 if not lives:
     print("about to die", flush=True)
     os.kill(os.getpid(), signal.SIGSEGV)
 wait(0.4)
+count(5, 45)
 print("done", flush=True)

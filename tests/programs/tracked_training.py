@@ -55,6 +55,23 @@ elif tracker == "wandb":
     wandb.init(project="shelf", mode="offline", dir=os.getcwd())
     wandb.log({"loss": 0.5})
     end()
+elif tracker == "wandb-online":
+    import wandb
+
+    often = wandb.Settings(x_file_stream_transmit_interval=1)
+    wandb.init(project="shelf", name="its own name", config={"rate": 0.1}, settings=often)
+    for step in range(5):
+        wandb.log({"loss": 1.0 / (step + 1)})
+    # What W&B has not sent by then is lost with the program: wait until the server has the last.
+    there = wandb.Api().run("/".join((wandb.run.entity, wandb.run.project, wandb.run.id)))
+    while there.load(force=True)["summaryMetrics"].get("_step") != 4:
+        time.sleep(0.1)
+    if sys.argv[3:] == ["finally"]:
+        try:
+            end()
+        finally:
+            wandb.finish()
+    end()
 elif tracker == "tensorboard":
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.summary.writer.event_file_writer import EventFileWriter

@@ -5,7 +5,7 @@ And what the agent writes down of a tracker's run: no login, and nothing of anot
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import os
 import subprocess
 import sys
@@ -20,19 +20,19 @@ import rerail
 from rerail.agent import STUB as AGENT_STUB
 from rerail.store.tracked_runs import read_tracked_runs
 
-STUB = Path(rerail.__file__).parent / "trackers" / "stub" / "rerail_close_runs.py"
+STUB = Path(rerail.__file__).parent / "trackers" / "stub"
 HEAD = b":W&B\xe1\xbe\x00"
 
 
-def stub() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("rerail_close_runs", STUB)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def stub(name: str) -> ModuleType:
+    sys.path[:0] = [str(STUB), str(AGENT_STUB)]
+    try:
+        return importlib.import_module(name)
+    finally:
+        del sys.path[:2]
 
 
-LOG = stub().TransactionLog
+LOG = stub("rerail_wandb_log").TransactionLog
 records_of_any_size = st.lists(
     st.one_of(
         st.binary(max_size=200),
@@ -74,12 +74,7 @@ def test_any_bytes_are_read_without_harm(octets: bytes) -> None:
 
 
 def test_no_login_is_written_down() -> None:
-    """The same in the program, which writes it down, and in the closer, which compares with it."""
-    sys.path.insert(0, str(AGENT_STUB))
-    try:
-        import rerail_hooks_trackers as hooks
-    finally:
-        sys.path.remove(str(AGENT_STUB))
+    without_login = stub("rerail_login").without_login
     for uri, shown in (
         ("https://me:s3cret@host:5000/a@b", "https://host:5000/a@b"),
         ("https://host/mlflow?token=s3cret", "https://host/mlflow"),
@@ -92,8 +87,7 @@ def test_no_login_is_written_down() -> None:
         ("/home/a@b/mlruns", "/home/a@b/mlruns"),
         ("databricks", "databricks"),
     ):
-        assert hooks.without_login(uri) == shown
-        assert stub().without_login(uri) == shown
+        assert without_login(uri) == shown
 
 
 def test_a_forked_child_does_not_write_down_the_runs_of_its_parent(tmp_path: Path) -> None:
@@ -102,6 +96,8 @@ import os, sys
 sys.path.insert(0, {str(AGENT_STUB)!r})
 import rerail_box as box, rerail_layout as layout
 box.use(None, memoryview(bytearray(layout.SIZE)))
+import rerail_imports
+rerail_imports._folder = {str(AGENT_STUB)!r}
 import rerail_hooks_trackers as hooks
 hooks.opened("mlflow", "of the parent", "mlflow")
 child = os.fork()

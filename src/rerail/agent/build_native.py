@@ -41,7 +41,16 @@ ZIG_TARGETS = {
 # zig compiles traps for undefined behaviour in unless it is told not to. A warning is an error
 # here, since the compiler is always the same.
 ZIG_COMPILE = [*COMPILE, "-Werror", "-g0", "-fPIC", "-fno-sanitize=undefined"]
-ZIG_LINK_ON_LINUX = [EXPORTS, "-Wl,-z,now", "-lunwind"]
+ZIG_LINK_ON_LINUX = [EXPORTS, "-Wl,-z,now"]
+# LLVM's unwinder, whose sources zig brings. As zig itself compiles it, it would need a megabyte of
+# stack in a signal handler: native/unwinder_rows.h says why.
+UNWINDER = ["libunwind.cpp", "UnwindRegistersSave.S", "UnwindRegistersRestore.S"]
+UNWINDER_COMPILE = [
+    *("-O2", "-g0", "-fPIC", "-fvisibility=hidden", "-fno-sanitize=undefined", "-DNDEBUG"),
+    *("-fno-exceptions", "-fno-rtti", "-nostdinc++", "-funwind-tables"),
+    *("-D_LIBUNWIND_IS_NATIVE_ONLY", "-D_LIBUNWIND_DISABLE_VISIBILITY_ANNOTATIONS"),
+    *("-include", "src/rerail/agent/native/unwinder_rows.h"),
+]
 
 NOT_BUILT = """
 *** rerail is installed WITHOUT its C library, because it could not be compiled here:
@@ -77,9 +86,16 @@ class BuildNative(build_ext):  # type: ignore[misc]
         zig = [sys.executable, "-m", "ziglang", "cc", "-target", target]
         ext.extra_compile_args, ext.extra_link_args = ZIG_COMPILE, []
         if "-linux-" in target:
-            headers = f"{os.path.dirname(ziglang.__file__)}/lib/libunwind/include"  # noqa: PTH120
-            ext.extra_compile_args = [*ZIG_COMPILE, "-DRERAIL_LLVM_UNWINDER", "-isystem", headers]
+            unwinder = f"{os.path.dirname(ziglang.__file__)}/lib/libunwind"  # noqa: PTH120
+            headers = ["-isystem", f"{unwinder}/include"]
+            ext.extra_compile_args = [*ZIG_COMPILE, "-DRERAIL_LLVM_UNWINDER", *headers]
             ext.extra_link_args = ZIG_LINK_ON_LINUX
+            os.makedirs(self.build_temp, exist_ok=True)  # noqa: PTH103
+            for name in UNWINDER:
+                made = f"{self.build_temp}/{name}.o"
+                where = [*headers, f"-I{unwinder}/src", "-c", f"{unwinder}/src/{name}", "-o", made]
+                self.spawn([*zig, *UNWINDER_COMPILE, *where])
+                ext.extra_objects = [*ext.extra_objects, made]
         self.compiler.set_executables(compiler_so=zig, linker_so=[*zig, "-shared", "-s"])
         self.compiler.set_include_dirs([])
         self.compiler.set_library_dirs([])

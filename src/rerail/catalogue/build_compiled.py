@@ -1,4 +1,4 @@
-"""How compiled.json gets into a built package: setuptools' build_py, and then the cause files.
+"""How compiled.json gets into a built package, in the place of the cause files that it is made of.
 
 An editable install gets none: the first start makes it, beside the sources. The same holds where
 the catalogue cannot be read while building, because a build environment holds setuptools alone:
@@ -22,10 +22,13 @@ class BuildCatalogue(build_py):  # type: ignore[misc]
             return
         sys.path.insert(0, str(SOURCES))
         try:
-            from rerail.catalogue.loader import COMPILED, compile_unchecked
+            from rerail.catalogue.loader import COMPILED, compile_unchecked, source_files
 
+            text = compile_unchecked()
             target = Path(self.build_lib, "rerail", "catalogue", COMPILED.name)
-            target.write_text(compile_unchecked(), encoding="utf-8")
+            target.write_text(text, encoding="utf-8")
+            for path in source_files():
+                (target.parent / path.relative_to(COMPILED.parent)).unlink(missing_ok=True)
         except ImportError as error:
             self.announce(f"compiled.json is left to the first start: {error}", level=3)
         finally:

@@ -5,7 +5,8 @@ the first start after a cause was edited, where this folder may be written to. I
 of the cause files and of the modules that read them, and counts only if that is the digest of what
 is on disk: a stale copy can slow a start but never change an answer. It is read only if it is a
 plain file of bounded size that belongs to whoever owns this module, or to us: who can write it can
-write the module as well.
+write the module as well. A built package has no cause files beside it; there it may also be a link,
+which is how some installers lay out every file.
 """
 
 from __future__ import annotations
@@ -38,10 +39,12 @@ def document_of(tables: Sequence[dict[str, Any]], wanted: str) -> str:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"), sort_keys=True) + "\n"
 
 
-def read_compiled(path: Path, wanted: str) -> list[dict[str, Any]] | None:
+def read_compiled(
+    path: Path, wanted: str, *, is_all_there_is: bool = False
+) -> list[dict[str, Any]] | None:
     """The tables, if the document is there, may be trusted and has the wanted digest."""
     try:
-        document = json.loads(_read(path))
+        document = json.loads(_read(path.resolve() if is_all_there_is else path))
         causes = document["causes"] if document["digest"] == wanted else None
         return causes if isinstance(causes, list) else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):

@@ -29,8 +29,11 @@ COMPILED = Path(__file__).parent / NAME
 @functools.cache
 def load_catalogue() -> Catalogue:
     """Every cause, in the order of the families and then by id."""
-    wanted = digest(source_files())
-    tables = read_compiled(COMPILED, wanted)
+    files = source_files()
+    wanted = digest(files)
+    tables = read_compiled(COMPILED, wanted, is_all_there_is=not files)
+    if tables is None and not files:
+        raise FaultyCause(f"{COMPILED} is damaged or missing.", "Install rerail again.")
     if tables is None:
         tables = read_tables()
         keep_compiled(COMPILED, document_of(tables, wanted))
@@ -50,8 +53,8 @@ def _catalogue(tables: Sequence[dict[str, Any]]) -> Catalogue:
 
 
 def source_files() -> list[Path]:
-    """Every file that the catalogue is made of."""
-    return [*cause_files(), *symptom_files(), WHAT_WHERE]
+    """Every file that the catalogue is made of; none in a built package (build_compiled.py)."""
+    return [*cause_files(), *symptom_files(), *filter(Path.exists, [WHAT_WHERE])]
 
 
 def read_tables() -> list[dict[str, Any]]:
@@ -124,9 +127,12 @@ def _with_literals(table: dict[str, Any]) -> dict[str, Any]:
     return table
 
 
-def compile_unchecked() -> str:
-    """The text of compiled.json, for a build: RE2, which checks the patterns, is not there."""
+def compile_unchecked(files: Sequence[Path] = ()) -> str:
+    """The text of compiled.json, for a build: RE2, which checks the patterns, is not there.
+
+    `files` are the sources that will lie beside it: none in a built package.
+    """
     tables = [_with_literals(_parsed(path.read_text(encoding="utf-8"))) for path in cause_files()]
     tables += [read_symptom(path) for path in symptom_files()]
     tables.append(_parsed(WHAT_WHERE.read_text(encoding="utf-8")))
-    return document_of(tables, digest(source_files()))
+    return document_of(tables, digest(files))

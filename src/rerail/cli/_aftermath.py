@@ -2,6 +2,8 @@
 
 In: a recording whose diagnosis is on file. Out: notices for standard error, about what did not
 work. Promises: nothing raises, and each part has a bound in time; how rerail ends is settled.
+Whoever presses Ctrl-C has seen enough: that wait ends and no other begins, while what was to be
+done is done all the same, by processes of its own.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rerail.cli._record_words import is_readable
+from rerail.platform.own_process import lose_patience
 from rerail.recorder import Recording
 from rerail.store import RunFolder, Store
 
@@ -50,6 +53,8 @@ def _append_summary(recording: Recording, path: Path) -> list[str]:
             diagnosis = answer_on_record(folder) if recording.deserves_explanation else None
             append_to_file(path, b"\n" + step_summary(folder, diagnosis).encode("utf-8", "replace"))
     except (Exception, AnswerOverdue, KeyboardInterrupt) as error:
+        if isinstance(error, KeyboardInterrupt):
+            lose_patience()
         return [f"the summary of this job was not written ({_in_short(error)})"]
     return []
 
@@ -79,10 +84,14 @@ def close_in_trackers(recording: Recording, store: Store, *, wanted: bool) -> Cl
 
 
 def outcome_in_trackers(closing: Closing | None) -> list[str]:
-    """Whoever presses Ctrl-C now has seen enough: it goes on by itself."""
+    if closing is None:
+        return []
     try:
-        return closing.notices() if closing is not None else []
-    except (Exception, KeyboardInterrupt):
+        return closing.notices()
+    except KeyboardInterrupt:
+        lose_patience()
+        return closing.notices()  # at once: that it goes on, and where it will be told
+    except Exception:
         return []
 
 
@@ -102,6 +111,7 @@ def notify(
             remark=remark,
         )
     except KeyboardInterrupt:  # it goes on by itself
+        lose_patience()
         return []
     except Exception as error:
         return [f"nobody was notified ({_in_short(error)})"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from rerail.cli._duration import Duration
+from rerail.cli._numbers import Duration, FiniteRange
 from rerail.cli._options import say_notices, store_to_write
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def confidence_option(default: float, word: str) -> Callable[[F], F]:
     """--confidence, given to the command under that name."""
     return click.option(
         "--confidence",
-        type=click.FloatRange(0.5, 1.0, min_open=True, max_open=True),
+        type=FiniteRange(0.5, 1.0, min_open=True, max_open=True),
         default=default,
         show_default=True,
         help=f"How sure to be before it is called {word}.",

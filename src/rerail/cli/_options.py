@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rerail.cli._numbers import Seconds, WholeRange
 from rerail.store import Store, find_home
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def stall_option(function: F) -> F:
     return click.option(
         "--stall",
         "stall_seconds",
-        type=click.FloatRange(min=0, min_open=True),
+        type=Seconds(0, is_above=True),
         metavar="SECONDS",
         help="No step and no output for this long is a hang [default: from the run's own pace].",
     )(function)
@@ -128,7 +129,7 @@ def job_options(function: F) -> F:
     )
     count = click.option(
         "--nnodes",
-        type=click.IntRange(min=1),
+        type=WholeRange(min=1),
         metavar="N",
         help="How many nodes it has [default: from the scheduler or CMD].",
     )

@@ -10,7 +10,6 @@ setting can name a command.
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -306,8 +305,6 @@ def _one(option: click.Option, value: Any, setting: Setting) -> Any:
     converted = kind.convert(value, option, None)
     if isinstance(converted, str) and not converted.strip():
         raise ValueError("it is empty")
-    if isinstance(converted, float) and not math.isfinite(converted):
-        raise ValueError("it is no finite number")
     return converted
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from rerail.cli._numbers import Seconds, WholeRange
 from rerail.cli._options import json_option
 from rerail.errors import UsageError
 
@@ -30,13 +31,13 @@ _DATA_FILES = (".npz", ".npy")
 )
 @click.option(
     "--steps",
-    type=click.IntRange(min=1),
+    type=WholeRange(min=1),
     metavar="N",
     help="Optimizer steps of the dry run [default: 3, and up to 12 more while they are quick].",
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=1),
+    type=Seconds(1),
     default=120.0,
     show_default=True,
     help="End a dry run after this long, whatever it has seen.",

@@ -23,6 +23,7 @@ from rerail.cli._experiments import (
     keep_option,
     notify_answer,
 )
+from rerail.cli._numbers import WholeRange
 from rerail.cli._options import (
     command_argument,
     completes,
@@ -69,10 +70,10 @@ if TYPE_CHECKING:
 @keep_option
 @confidence_option(0.99, "confirmed")
 @budget_option("30m")
-@click.option("--max-trials", type=click.IntRange(min=1), metavar="N", help="Stop after so many.")
+@click.option("--max-trials", type=WholeRange(min=1), metavar="N", help="Stop after so many.")
 @click.option(
     "--jobs",
-    type=click.IntRange(min=1),
+    type=WholeRange(min=1),
     default=1,
     metavar="N",
     help="Trials at once [default: 1].",

@@ -15,6 +15,7 @@ import click
 from rerail.cli._options import completes, home_option, json_option, store_to_read
 from rerail.cli._printing import print_json
 from rerail.errors import RerailError, UnknownRun, UsageError
+from rerail.platform.deadline import MOST_SECONDS
 from rerail.platform.patterns import linear
 from rerail.store import Store, folder_bytes
 from rerail.wording import bytes_in_words, counted
@@ -75,7 +76,7 @@ def parse_age(text: str) -> float:
     found = _AGE.fullmatch(text.strip().lower())
     if not found:
         raise UsageError(f"not an age: {text!r}", "Write it like 12h, 30d or 8w.")
-    return float(found[1]) * _SECONDS[found[2]]
+    return min(float(found[1]) * _SECONDS[found[2]], MOST_SECONDS)
 
 
 def _choose(store: Store, names: Sequence[str], older_than: str | None) -> dict[str, int]:

@@ -24,6 +24,7 @@ from rerail.cli._aftermath import (
     outcome_in_trackers,
     write_elsewhere,
 )
+from rerail.cli._numbers import Seconds, WholeRange
 from rerail.cli._options import (
     command_argument,
     home_option,
@@ -37,6 +38,7 @@ from rerail.cli._options import (
 )
 from rerail.cli._record_words import about_record, is_readable
 from rerail.errors import UsageError
+from rerail.platform.own_process import lose_patience
 from rerail.recorder import CommandNotStarted, Recording, RunOptions, record
 from rerail.store import Store
 
@@ -102,7 +104,7 @@ FINISH_LINE_SECONDS = 2.0
 )
 @click.option(
     "--restarts",
-    type=click.IntRange(min=0),
+    type=WholeRange(min=0),
     default=0,
     metavar="N",
     help="When CMD dies, go on up to N times, with a safe remedy if there is one.",
@@ -123,13 +125,13 @@ FINISH_LINE_SECONDS = 2.0
 @click.option(
     "--backoff",
     "backoff_seconds",
-    type=click.FloatRange(min=0),
+    type=Seconds(0),
     metavar="SECONDS",
     help="Wait before the first restart, twice as long before each later one [default: 5].",
 )
 @click.option(
     "--folder-to",
-    type=click.IntRange(min=3),
+    type=WholeRange(min=3),
     hidden=True,
     help="A descriptor for the path of the run's folder: what `rerail.record` asks for.",
 )
@@ -290,6 +292,7 @@ def _tell(
     try:
         _answer(recording, store, is_quiet=is_quiet, explains=explains, json_to=json_to)
     except KeyboardInterrupt:  # who is impatient gets the command's own status all the same
+        lose_patience()
         if not is_quiet:
             _say(f"ask again: rerail explain {recording.folder.name}")
     except Exception as error:

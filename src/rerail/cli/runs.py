@@ -16,6 +16,7 @@ import click
 
 from rerail import api
 from rerail.api import Run, Runs
+from rerail.cli._numbers import WholeRange
 from rerail.cli._options import completes, home_option, json_option
 from rerail.cli._printing import console, print_json
 from rerail.report.run_list import Entry, entries_of, group_of
@@ -38,7 +39,7 @@ _MOST_WORDS = 5
 )
 @click.option("--label", metavar="TEXT", help="Only runs with this in their label.")
 @click.option("--command", "words", metavar="TEXT", help="Only runs with this in their command.")
-@click.option("-n", "count", type=click.IntRange(min=1), metavar="N", help="Only the newest N.")
+@click.option("-n", "count", type=WholeRange(min=1), metavar="N", help="Only the newest N.")
 @home_option
 @json_option
 def command(

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from rerail import api
+from rerail.cli._numbers import WholeRange
 from rerail.cli._options import completes, home_option, json_option
 from rerail.cli._printing import console, print_json
 from rerail.errors import UsageError
@@ -19,7 +20,7 @@ from rerail.wording import cut, file_name
 
 @click.command(name="stacks", epilog="Example: rerail stacks last")
 @click.argument("run", default="last", shell_complete=completes("run"))
-@click.option("--pid", type=click.IntRange(min=1), metavar="P", help="Only this process of it.")
+@click.option("--pid", type=WholeRange(min=1), metavar="P", help="Only this process of it.")
 @home_option
 @json_option
 def command(run: str, pid: int | None, home: Path | None, as_json: bool) -> int:

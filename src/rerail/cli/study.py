@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rerail.cli._experiments import has_screen
+from rerail.cli._numbers import WholeRange
 from rerail.cli._options import (
     home_option,
     json_option,
@@ -60,7 +61,7 @@ def _file_argument(function: Any) -> Any:
 
 @command.command("run", epilog="Example: rerail study ablation.toml --jobs 2")
 @_file_argument
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Cells at once.")
+@click.option("--jobs", type=WholeRange(min=1), metavar="N", help="Cells at once.")
 @click.option(
     "--scheduler",
     default="local",

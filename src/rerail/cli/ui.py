@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rerail.cli._numbers import WholeRange
 from rerail.cli._options import home_option, json_option, store_to_read
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ DEFAULT_PORT = 7373
 @click.command("ui", epilog="Example: rerail ui --open")
 @click.option(
     "--port",
-    type=click.IntRange(0, 65535),
+    type=WholeRange(0, 65535),
     metavar="PORT",
     help=f"Where to listen; 0 is any free port [default: {DEFAULT_PORT}, else any].",
 )

@@ -17,6 +17,7 @@ Standing = Literal["definite", "one-message", "beside"]
 SLOPE = 0.70
 INTERCEPT = -0.10
 EVIDENCE_SLOPE = 0.40
+LACK = 0.5  # of what is missing to 4 nats: weak evidence is right more often than it sounds
 # 0.85 and more promises that at most one answer in fifty is wrong. A single message whose words are
 # used of other things too does not keep that promise, nor does a line beside what ended the run.
 HIGHEST: dict[Standing, float] = {"definite": 0.97, "one-message": 0.84, "beside": 0.77}
@@ -31,4 +32,5 @@ def calibrated(raw: float, own: float, standing: Standing = "definite") -> float
 def score_of(logit: float, own: float, numbers: tuple[float, float, float]) -> float:
     """In log-odds; `numbers` are slope, intercept and evidence slope."""
     slope, intercept, evidence_slope = numbers
-    return slope * min(logit, 4.0) + intercept + evidence_slope * (min(own, 7.0) - 4.0)
+    evidence = min(own, 7.0) - 4.0
+    return slope * min(logit, 4.0) + intercept + evidence_slope * max(evidence, LACK * evidence)

@@ -29,7 +29,10 @@ def headline(diagnosis: Diagnosis) -> str:
         return _sentence(ending)
     words = {**words_of(diagnosis), "ending": ending}
     if leading is not None and leading.probability >= LIKELY:
-        return _sentence(_first_filled(leading.cause.headline, words) or leading.title)
+        said = _first_filled(leading.cause.headline, words) or leading.title
+        if "waited" in words and words["hang"] not in said:
+            said += f"; {words['waited']}"
+        return _sentence(said)
     observed = _first_filled(_OBSERVED, words) or ending
     if leading is not None and not leading.cause.is_residual:
         observed += f"; it may be this: {leading.title[:1].lower()}{leading.title[1:]}"

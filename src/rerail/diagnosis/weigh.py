@@ -20,7 +20,10 @@ DAMPING = 0.5
 LATER_RANK = 0.5
 ENOUGH = 1.4  # a cause with less evidence of its own is not named
 BY_ITSELF = 2.0  # an item that is lighter is no more than a hint
+GENERAL = 2.5  # a symptom that is lighter is told by words that any library may use
 DEFINITE = 5.5  # a message of this weight is known to mean one thing
+TELLING = 4.0  # a message that is lighter is used of what does no harm, too
+ONLY_LOGGED = 0.4  # of such a message, where a logger calls it a warning
 ONLY_WARNED = 0.3  # of a warning, where something else is known to have ended the run
 
 
@@ -40,7 +43,10 @@ class Case:
 
     @property
     def speaks_for(self) -> list[Item]:
-        return _heaviest([item for item in self.items if item.weight > 0])
+        said = {i.observation.source for i in self.items if i.observation.kind == "line"}
+        return _heaviest(
+            [item for item in self.items if item.weight > 0 and not _is_read_twice(item, said)]
+        )
 
     @property
     def speaks_against(self) -> list[Item]:
@@ -69,6 +75,12 @@ class Case:
         return total
 
 
+def _is_read_twice(item: Item, said: set[str]) -> bool:
+    """The general sense of words that a signature of the same cause knows says nothing more."""
+    is_general = item.observation.kind == "symptom" and item.weight < GENERAL
+    return is_general and item.observation.source in said
+
+
 def _heaviest(items: list[Item]) -> list[Item]:
     """One item per group, the heaviest first; of equals the one seen first."""
     best: dict[str, Item] = {}
@@ -88,7 +100,9 @@ def weigh(evidence: Evidence, catalogue: Catalogue) -> dict[str, Case]:
     for observation in evidence.observations:
         is_of_those = observation.data.get("pid") in unimportant
         is_tidying = observation.kind == "death" and observation.data.get("is_tidying")
-        if not (is_of_those or is_tidying or _is_our_own_doing(observation, evidence)):
+        # Words that sound like a failure, of a run that is known to have ended well.
+        is_idle = not has_failed and observation.data.get("is_last_words")
+        if not (is_of_those or is_tidying or is_idle or _is_our_own_doing(observation, evidence)):
             by_kind.setdefault(observation.kind, []).append(observation)
     cases: dict[str, Case] = {}
     warned = ONLY_WARNED if _is_known_to_have_ended_it(by_kind) else 1.0
@@ -99,12 +113,21 @@ def weigh(evidence: Evidence, catalogue: Catalogue) -> dict[str, Case]:
         _signs(case, by_kind, first)
         # Whoever says in its output that it was told to end was told so by rerail.
         is_ours = evidence.outcome.kind == "hang" and cause.policy.is_from_outside
+        is_ours = is_ours and not _is_of_whom_it_waited_for(case, by_kind)
         if case.items and not is_ours and (has_failed or _tells_of_an_event(case)):
             cases[cause.id] = case
-    return _without_who_ended_the_hang(cases)
+    return _without_who_ended_the_hang(cases, by_kind)
 
 
-def _without_who_ended_the_hang(cases: dict[str, Case]) -> dict[str, Case]:
+def _is_of_whom_it_waited_for(case: Case, by_kind: dict[str, list[Observation]]) -> bool:
+    """It tells of the end of a worker, and the run hung because that worker was gone."""
+    lost = {(o.data.get("lost") or {}).get("pid") for o in by_kind.get("stall", [])} - {None}
+    return any(item.observation.data.get("pid") in lost for item in case.speaks_for)
+
+
+def _without_who_ended_the_hang(
+    cases: dict[str, Case], by_kind: dict[str, list[Observation]]
+) -> dict[str, Case]:
     """A run that hung and was then interrupted is what it hung in; Ctrl-C is how it ended."""
     is_a_hang = any(
         item.observation.kind == "stall" and case.own >= ENOUGH
@@ -113,7 +136,11 @@ def _without_who_ended_the_hang(cases: dict[str, Case]) -> dict[str, Case]:
     )
     if not is_a_hang:
         return cases
-    return {id: case for id, case in cases.items() if not case.cause.policy.is_from_outside}
+    return {
+        id: case
+        for id, case in cases.items()
+        if not case.cause.policy.is_from_outside or _is_of_whom_it_waited_for(case, by_kind)
+    }
 
 
 # How things stood. Of a run that ended well they explain nothing: two OpenMP runtimes may be loaded
@@ -172,7 +199,7 @@ def _is_our_own_doing(observation: Observation, evidence: Evidence) -> bool:
     """Of a run that was ended because it hung, the signals are rerail's and say nothing."""
     return (
         evidence.outcome.kind == "hang"
-        and observation.kind in ("death", "outside-signal", "exit-line")
+        and observation.kind in ("outside-signal", "exit-line")
         and observation.data.get("signal") in ("SIGTERM", "SIGKILL", "SIGINT", "SIGCONT")
     )
 
@@ -243,6 +270,8 @@ def _signatures(
             continue
         weight = signature.weight * _share(line, first)
         weight *= warned if line.data.get("is_warning") else 1.0
+        if BY_ITSELF <= signature.weight < TELLING and line.data.get("is_logged_as_warning"):
+            weight *= ONLY_LOGGED
         group = signature.group or signature.name
         case.items.append(Item(signature.name, group, weight, line, not words.have(line)))
 

@@ -14,8 +14,10 @@ from rerail.records import CRASH_SIGNALS
 from rerail.wording import (
     bytes_in_words,
     cut,
+    ending_in_words,
     file_name,
     listed,
+    lost_in_words,
     place_in_words,
     role_in_words,
     seconds_in_words,
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from rerail.diagnosis.result import Diagnosis
 
 MOST_MESSAGE = 160
+_AT_THE_SIDE = ("shell", "helper", "daemon", "launcher")
 # XGBoost and others begin a message with "[18:40:29] /build/src/data/data.cc:522: ".
 _PLACE_IN_CPP = linear(r"\[\d\d:\d\d:\d\d\] \S+:\d+: ")
 # What is wrong stands in the line below: load_state_dict, Keras.
@@ -41,6 +44,7 @@ def words_of(diagnosis: Diagnosis) -> dict[str, str]:
         "step": _step(facts),
         "exception": _exception(facts),
         "hang": _hang(diagnosis),
+        "waited": _waited(facts),
         "signal": diagnosis.outcome.signal,
         "limit": _bytes(facts.get("memory_limit_bytes")),
         "peak": _bytes(facts.get("peak_rss_bytes")),
@@ -116,7 +120,7 @@ def _hang(diagnosis: Diagnosis) -> str:
     seconds = hang.get("seconds")
     if seconds is None or hang.get("kind") == "busy":
         return ""
-    where = facts.get("where") or {}
+    where = hang.get("where") or facts.get("where") or {}
     who = _who(facts, where)
     text = f"{who[:1].upper() + who[1:] if who else 'It'} hung for {seconds_in_words(seconds)}"
     text += f" in {place_in_words(where)}" if place_in_words(where) else ""
@@ -127,7 +131,18 @@ def _hang(diagnosis: Diagnosis) -> str:
             thread = holder.get("thread") or "another thread"
             text += f" that {thread} holds"
             text += f" in {place_in_words(holder)}" if place_in_words(holder) else ""
+        if lost := hang.get("lost"):
+            text += f": {lost_in_words(lost)}"
     return text
+
+
+def _waited(facts: dict[str, Any]) -> str:
+    """ "pool.py:10 waited 48 s for it": what the death of a worker led to."""
+    hang = facts.get("hang") or {}
+    if not hang.get("lost"):
+        return ""
+    place = place_in_words(hang.get("where") or {})
+    return f"{place or 'the program'} waited {seconds_in_words(hang['seconds'])} for it"
 
 
 def _growth(facts: dict[str, Any]) -> str:
@@ -165,15 +180,23 @@ def _package(module: str) -> str:
 
 
 def _death(diagnosis: Diagnosis) -> str:
-    """How the first worker or rank ended that ended badly, and was not just tidied away."""
-    for o in diagnosis.observations:
-        if o.kind != "death" or o.data.get("is_main") or o.data.get("is_tidying"):
-            continue
-        rank, signal = o.data.get("rank"), o.data.get("signal")
-        who = role_in_words(o.data.get("role")) if rank is None else f"rank {rank}"
-        how = f"was killed by {signal}" if signal else f"exited with code {o.data.get('exit_code')}"
-        return f"{who} (pid {o.data.get('pid')}) {how}"
-    return ""
+    """How the first worker or rank ended that ended badly, and was not just tidied away.
+
+    The one that the program hung for comes before others, and a shell or a helper after them.
+    """
+    lost = ((diagnosis.facts.get("hang") or {}).get("lost") or {}).get("pid")
+    deaths = [
+        o.data
+        for o in diagnosis.observations
+        if o.kind == "death" and not (o.data.get("is_main") or o.data.get("is_tidying"))
+    ]
+    if not deaths:
+        return ""
+    of = min(deaths, key=lambda data: (data.get("pid") != lost, data.get("role") in _AT_THE_SIDE))
+    rank = of.get("rank")
+    who = role_in_words(of.get("role")) if rank is None else f"rank {rank}"
+    how = ending_in_words(of.get("signal"), of.get("exit_code"))
+    return f"{who} (pid {of.get('pid')}) {how}"
 
 
 def _nonfinite(diagnosis: Diagnosis) -> str:

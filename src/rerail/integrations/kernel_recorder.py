@@ -15,10 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from rerail.platform.deadline import MOST_SECONDS
 from rerail.recorder import RunOptions, record_living
 from rerail.store import Store
 
-NEVER_SECONDS = 1e9  # a kernel that waits for its next cell stands still, and is well
+# A kernel that waits for its next cell stands still, and is well.
+NEVER_SECONDS = MOST_SECONDS
 
 
 def main() -> int:

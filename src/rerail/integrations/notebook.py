@@ -13,14 +13,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from rerail.agent import STUB
 from rerail.api import Run, runs
-from rerail.errors import RerailError
+from rerail.errors import RerailError, UsageError
 from rerail.marks import look_for_agent
-from rerail.platform.own_process import own_process
+from rerail.platform.own_process import first_answer, own_process
 from rerail.store import find_home
 
 LABEL = "notebook"
@@ -62,13 +63,30 @@ class _KernelRecord:
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # an interrupt of the kernel is not meant for it
         )
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps(asked).encode() + b"\n")
-        self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline())
-        self.folder = Path(answer["folder"])
-        _bring_in_agent(answer["variables"])
+        try:
+            answer = self._ask(self._process, asked)
+            self.folder = Path(answer["folder"])
+            _bring_in_agent(answer["variables"])
+        except BaseException:  # also who interrupts the kernel: the next `%rerail on` begins anew
+            self._process.kill()
+            self._process.wait()
+            self._process = self.folder = None
+            raise
         return f"records this kernel from here on ({self._id})"
+
+    @staticmethod
+    def _ask(process: subprocess.Popen[bytes], asked: dict[str, Any]) -> dict[str, Any]:
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):  # it has ended: said below
+            process.stdin.write(json.dumps(asked).encode() + b"\n")
+            process.stdin.flush()
+        answer = first_answer(process, _READY_SECONDS)
+        if answer is None:
+            said = (
+                "ended" if process.poll() is not None else f"said nothing in {_READY_SECONDS:g} s"
+            )
+            raise UsageError(f"the process that records {said}")
+        return answer
 
     def end(self) -> str:
         if self._process is None or not self.is_on:
@@ -77,7 +95,10 @@ class _KernelRecord:
         self._process.stdin.write(b"end 0\n")
         self._process.stdin.close()
         self.is_over = True
-        self._process.wait(_READY_SECONDS)
+        try:
+            self._process.wait(_READY_SECONDS)
+        except subprocess.TimeoutExpired:
+            return f"is still writing the record of this kernel: rerail show {self._id}"
         return f"has recorded this kernel: rerail show {self._id}"
 
     @property
@@ -126,7 +147,10 @@ def _say(make: Callable[[], str]) -> None:
     try:
         print(f"rerail {make()}")
     except Exception as error:
-        print(f"rerail cannot do that here ({type(error).__name__}: {error})")
+        shown = (
+            error.message if isinstance(error, RerailError) else f"{type(error).__name__}: {error}"
+        )
+        print(f"rerail cannot do that here ({shown})")
 
 
 def load_into(shell: Any) -> None:

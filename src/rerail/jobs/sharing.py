@@ -17,7 +17,7 @@ from rerail.jobs.agreement import agree
 from rerail.jobs.membership import Membership, job_id, membership
 from rerail.jobs.place import name_place
 from rerail.jobs.sharer import hello_of
-from rerail.platform.own_process import own_process
+from rerail.platform.own_process import own_process, patience_seconds
 from rerail.store import RunFolder
 
 JOB_VARIABLE, FOLDER_VARIABLE = "RERAIL_JOB", "RERAIL_JOB_DIR"
@@ -76,8 +76,8 @@ class Sharing:
 
     def finish(self) -> list[str]:
         """Wait a moment until the place has everything; what to say if it has not."""
-        is_first = os.getpid() == 1
-        patience = PATIENCE_OF_THE_FIRST_SECONDS if is_first else PATIENCE_SECONDS
+        usual = PATIENCE_OF_THE_FIRST_SECONDS if os.getpid() == 1 else PATIENCE_SECONDS
+        patience = usual if patience_seconds() else 0.0
         for process in self._processes[-1:]:
             try:
                 process.wait(patience)

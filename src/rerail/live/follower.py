@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from rerail.errors import UnreadableInput
 from rerail.live.snapshot import Snapshot
+from rerail.live.view import warnings_of
 from rerail.records import BlackBox, Event, PrintedPoint, RunInfo, VitalsRow
 from rerail.store import (
     BoxReader,
@@ -41,8 +42,8 @@ VITALS_BYTES = 1 << 20  # the last quarter of an hour, about
 EVENT_BYTES = 16 << 20
 PROGRESS_BYTES = 32 * 1024  # some hundred rows
 OUTPUT_LINES = 200
-MOST_VITALS = 4000
-MOST_RECENT = 1200  # two minutes at 10 Hz
+MOST_VITALS = 1800  # half an hour
+MOST_RECENT = 300  # half a minute at 10 Hz
 MOST_EVENTS = 500
 MOST_PROCESSES = 1000
 MOST_POINTS = 256
@@ -68,6 +69,7 @@ class Follower:
         self._progress_lines = FollowedLines(path / layout.PROGRESS, PROGRESS_BYTES)
         self._progress: deque[PrintedPoint] = deque(maxlen=MOST_POINTS)
         self._surroundings: dict[str, Any] = {}
+        self._warnings: list[str] | None = None
         self._diagnosis: dict[str, Any] = {}
 
     def look(self) -> Snapshot:
@@ -97,6 +99,7 @@ class Follower:
             printed_progress=part("progress from the output", self._read_progress, []),
             surroundings=part("surroundings", self._read_surroundings, {}),
             diagnosis=self._read_diagnosis(info),
+            warnings=self._warnings,
             events=[*self._events, *missing],
         )
 
@@ -117,9 +120,9 @@ class Follower:
         return list(self._progress)
 
     def _read_surroundings(self) -> dict[str, Any]:
-        """Written once; whole or not at all."""
-        if not self._surroundings:
-            self._surroundings = self.folder.surroundings()
+        """Written once; whole or not at all. What they bode is found out once too."""
+        if not self._surroundings and (found := self.folder.surroundings()):
+            self._surroundings, self._warnings = found, warnings_of(found)
         return self._surroundings
 
     def _read_diagnosis(self, info: RunInfo) -> dict[str, Any]:

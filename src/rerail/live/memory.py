@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from rerail.evidence import trend_of
 from rerail.live.machine import machine_now
@@ -17,6 +18,7 @@ from rerail.records import VitalsRow
 _LEAST_RISE_BYTES = 16 << 20
 _LEAST_RISE_SHARE = 0.03
 _START_UP_SECONDS = 10.0
+_MOST_POINTS = 500
 
 
 @dataclass(frozen=True)
@@ -38,21 +40,40 @@ def memory_of(
     is_running: bool,
     steps_per_second: float | None = None,
 ) -> Memory | None:
-    rows = [*vitals, *recent]
+    rows = in_order(vitals, recent)
+    steady = steady_rows(vitals, recent, rows)
+    return memory_of_rows(rows, machine_now(rows), steady, is_running, steps_per_second)
+
+
+def in_order(vitals: Sequence[VitalsRow], recent: Sequence[VitalsRow]) -> list[VitalsRow]:
+    return sorted((*vitals, *recent), key=attrgetter("t_seconds"))
+
+
+def steady_rows(
+    vitals: Sequence[VitalsRow], recent: Sequence[VitalsRow], rows: Sequence[VitalsRow]
+) -> Sequence[VitalsRow]:
+    """Those to tell growth from: at one pace, as long as there are enough of them."""
+    return vitals if len(vitals) >= len(recent) // 10 else rows
+
+
+def memory_of_rows(
+    rows: Sequence[VitalsRow],
+    machine: dict[str, float],
+    steady: Sequence[VitalsRow],
+    is_running: bool,
+    steps_per_second: float | None = None,
+) -> Memory | None:
+    """`rows` in their order in time, and what `machine_now` makes of them."""
     if not rows:
         return None
-    rows.sort(key=lambda row: row.t_seconds)
-    machine = machine_now(rows)
     name, used, limit = _nearest_limit(machine)
-    growth = _growth(vitals if len(vitals) >= len(recent) // 10 else rows) if is_running else None
+    growth = _growth(steady) if is_running else None
     seconds = None
     if growth and used is not None and limit is not None:
         seconds = max(0.0, (limit - used) / growth)
     return Memory(
         rss_bytes=rows[-1].tree.rss_bytes,
-        peak_rss_bytes=max(
-            int(row.maximum.get("tree.rss_bytes", row.tree.rss_bytes)) for row in rows
-        ),
+        peak_rss_bytes=max(map(_highest, rows)),
         limit_name=name,
         used_bytes=used,
         limit_bytes=limit,
@@ -63,6 +84,11 @@ def memory_of(
         ),
         trend=[row.tree.rss_bytes for row in _spread(rows, 16)],
     )
+
+
+def _highest(row: VitalsRow) -> int:
+    highest = row.maximum.get("tree.rss_bytes")
+    return row.tree.rss_bytes if highest is None else int(highest)
 
 
 def _nearest_limit(machine: dict[str, float]) -> tuple[str | None, int | None, int | None]:
@@ -82,10 +108,12 @@ def _nearest_limit(machine: dict[str, float]) -> tuple[str | None, int | None, i
 def _growth(rows: Sequence[VitalsRow]) -> float | None:
     """Bytes per second, if it keeps growing; file pages are the kernel's to take back."""
     start = rows[0].t_seconds if rows else 0.0
+    begin = max(_START_UP_SECONDS, start)
+    every = max(1, len(rows) // _MOST_POINTS)  # a long stretch is as clear from a part of its rows
     points = [
         (row.t_seconds, float(row.tree.held_bytes))
-        for row in rows
-        if row.span_seconds <= 1.0 and row.t_seconds >= max(_START_UP_SECONDS, start)
+        for row in rows[::every]
+        if row.span_seconds <= 1.0 and row.t_seconds >= begin
     ]
     if len(points) < 2:
         return None

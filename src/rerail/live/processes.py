@@ -126,6 +126,8 @@ def _doing(
     if cpu_percent is not None and cpu_percent < _IDLE_PERCENT:
         has_begun = now - process.started_t_seconds >= _STARTS_SECONDS
         if has_begun and (box is None or box.last_progress_t_seconds is None):
+            if process.role == "main" and _prints_progress(snapshot):
+                return None
             return "idle"
     if box is None:
         return None
@@ -134,6 +136,12 @@ def _doing(
         return doing
     shares = f"{pace['collective_share']:.0%} in collectives, {pace['data_share']:.0%} for data"
     return f"{doing or 'steps'} · {shares}"
+
+
+def _prints_progress(snapshot: Snapshot) -> bool:
+    """A program whose steps are read from its output may need little CPU for them."""
+    last = snapshot.printed_progress[-1] if snapshot.printed_progress else None
+    return last is not None and snapshot.now_seconds - last.t_seconds < _STARTS_SECONDS
 
 
 def _pace(box: BlackBox | None) -> dict[str, float]:
@@ -169,9 +177,13 @@ def _state(process: ProcessRecord, is_alive: bool) -> str:
 def _last_sizes(snapshot: Snapshot) -> dict[str, int]:
     """Each process's last known size: a row of vitals need not name every process."""
     sizes: dict[str, int] = {}
-    for row in (*snapshot.vitals, *snapshot.recent):
-        for key, vitals in row.processes.items():
-            sizes[key] = vitals.rss_bytes
+    wanted = {process.key for process in snapshot.processes}
+    for row in (*reversed(snapshot.recent), *reversed(snapshot.vitals)):
+        for key in wanted & row.processes.keys():
+            sizes[key] = row.processes[key].rss_bytes
+            wanted.remove(key)
+        if not wanted:
+            break
     return sizes
 
 

@@ -22,3 +22,5 @@ class Snapshot:
     events: Sequence[Event] = ()  # of the kinds in `follower.WANTED`
     surroundings: Mapping[str, Any] = field(default_factory=dict)
     diagnosis: Mapping[str, Any] = field(default_factory=dict)
+    # What boded ill at the start, where it was found out before: it does not change.
+    warnings: list[str] | None = None

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rerail.live.alerts import Alert, GateLine, alerts_of, gates_of, ranks_of
 from rerail.live.machine import Gauge, gauges_of, machine_now
-from rerail.live.memory import Memory, memory_of
+from rerail.live.memory import Memory, in_order, memory_of_rows, steady_rows
 from rerail.live.processes import ProcessLine, process_lines
 from rerail.live.progress import Loss, Progress, loss_of, progress_of
 from rerail.live.snapshot import Snapshot
@@ -60,12 +60,17 @@ def build(snapshot: Snapshot) -> LiveView:
     stalled = _stalled_seconds(snapshot)
     cause = _leading(snapshot.diagnosis)
     progress = progress_of(snapshot, output)
+    if progress is not None and stalled is not None:
+        progress = replace(progress, eta_seconds=None)  # at no pace there is none
     loss = loss_of(snapshot)
     pace = progress.steps_per_second if progress is not None else None
-    memory = memory_of(snapshot.vitals, snapshot.recent, is_running, pace)
+    rows = in_order(snapshot.vitals, snapshot.recent)
+    machine = machine_now(rows)
+    memory = memory_of_rows(
+        rows, machine, steady_rows(snapshot.vitals, snapshot.recent, rows), is_running, pace
+    )
     processes = process_lines(snapshot)
-    rows = sorted((*snapshot.vitals, *snapshot.recent), key=lambda row: row.t_seconds)
-    gauges = gauges_of(machine_now(rows), _last_with_processes(rows), snapshot.surroundings)
+    gauges = gauges_of(machine, _last_with_processes(rows), snapshot.surroundings)
     gates = gates_of(snapshot.events)
     alerts = alerts_of(
         stalled_seconds=stalled,
@@ -100,7 +105,9 @@ def build(snapshot: Snapshot) -> LiveView:
             for event in snapshot.events
             if event.kind == "missing"
         ],
-        warnings=_warnings(snapshot.surroundings),
+        warnings=(
+            warnings_of(snapshot.surroundings) if snapshot.warnings is None else snapshot.warnings
+        ),
         story=_story(info),
         label=_label(info),
         gauges=gauges,
@@ -133,7 +140,7 @@ def _next_command(snapshot: Snapshot) -> str | None:
     return f"rerail explain {info.id}"
 
 
-def _warnings(surroundings: Mapping[str, Any]) -> list[str]:
+def warnings_of(surroundings: Mapping[str, Any]) -> list[str]:
     """What `rerail check` would have said for free; some records say it themselves.
 
     A record that was damaged, or written by another rerail, warns of nothing.
@@ -165,7 +172,10 @@ def _story(info: RunInfo) -> str | None:
 
 def readable(printed: bytes) -> str:
     """A line as it last stood on the terminal: after its last redraw, without colours."""
-    last = last_drawn(printed.decode("utf-8", "replace"))
+    text = printed.decode("utf-8", "replace")
+    if text.isprintable():  # most lines are, and a screen asks for hundreds again and again
+        return text.rstrip()
+    last = last_drawn(text)
     return "".join(c if c.isprintable() else " " for c in last.expandtabs(4)).rstrip()
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 import time
 
+MOST_SECONDS = 1e9  # thirty years: what is longer, timers of the system refuse
+
 
 class Deadline:
     def __init__(self, seconds: float = math.inf) -> None:

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ sys.exit(main())
 PATIENCE_SECONDS = 3.0
 # All other processes of a container are killed with its first one, so that one waits longer.
 PATIENCE_OF_THE_FIRST_SECONDS = 15.0
+_has_patience = True
 
 
 def own_process(module: str) -> list[str]:
@@ -64,29 +65,50 @@ def start_own_process(
 
 def patience_seconds() -> float:
     """How long the exit status of a run may wait for a process that does something about it."""
+    if not _has_patience:
+        return 0.0
     return PATIENCE_OF_THE_FIRST_SECONDS if os.getpid() == 1 else PATIENCE_SECONDS
+
+
+def lose_patience() -> None:
+    """Whoever waits for rerail has pressed Ctrl-C: what was begun goes on, unwaited for."""
+    global _has_patience
+    _has_patience = False
 
 
 def answers_of(process: subprocess.Popen[bytes], seconds: float) -> list[dict[str, Any]]:
     """What it has to say, line by line, until it is done or our patience is."""
-    assert process.stdout is not None
-    descriptor, said = process.stdout.fileno(), b""
     until = time.monotonic() + seconds
+    said = b""
+    for data in _read(process, until):
+        said += data
+        if not data:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(min(1.0, max(0.1, until - time.monotonic())))
+    return answers_in(said)
+
+
+def first_answer(process: subprocess.Popen[bytes], seconds: float) -> dict[str, Any] | None:
+    """Of a process that goes on afterwards. None: it said nothing in that time, or has ended."""
+    said = b""
+    for data in _read(process, time.monotonic() + seconds):
+        said += data
+        if answers := answers_in(said):
+            return answers[0]
+    return None
+
+
+def _read(process: subprocess.Popen[bytes], until: float) -> Iterator[bytes]:
+    """What it prints, as it comes; empty bytes at its end."""
+    assert process.stdout is not None
+    descriptor = process.stdout.fileno()
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
-    while (left := until - time.monotonic()) > 0:
-        if not poll.poll(left * 1000):
-            break
+    while (left := until - time.monotonic()) > 0 and poll.poll(left * 1000):
         data = os.read(descriptor, 1 << 16)
+        yield data
         if not data:
-            with_status = max(0.1, until - time.monotonic())
-            try:
-                process.wait(min(1.0, with_status))
-            except subprocess.TimeoutExpired:
-                pass
-            break
-        said += data
-    return answers_in(said)
+            return
 
 
 def answers_in(said: bytes) -> list[dict[str, Any]]:

@@ -158,7 +158,7 @@ def _gauge(gauge: Gauge) -> str:
 def _measures(view: LiveView) -> list[Text]:
     lines = []
     if view.progress:
-        lines += _progress(view.progress)
+        lines += _progress(view.progress, is_stalled=view.stalled_seconds is not None)
     if view.loss:
         lines.append(_loss(view.loss))
     if view.memory:
@@ -167,14 +167,16 @@ def _measures(view: LiveView) -> list[Text]:
     return lines or [Text("Nothing was measured yet.", style="dim")]
 
 
-def _progress(progress: Progress) -> list[Text]:
+def _progress(progress: Progress, *, is_stalled: bool) -> list[Text]:
     line = _label("Progress")
     if progress.done is not None and progress.total:
         line.append(f"{_bar(progress.done / progress.total)} ")
     line.append(_progress_words(progress))
     lines = [line]
     pace = []
-    if progress.steps_per_second:
+    if is_stalled:
+        pass  # what its pace was does not tell when it will be done
+    elif progress.steps_per_second:
         pace.append(_pace(progress.steps_per_second))
     elif progress.rate_text:
         pace.append(progress.rate_text)

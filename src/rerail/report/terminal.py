@@ -93,6 +93,8 @@ def _nothing_found(outcome: dict[str, Any], facts: dict[str, Any]) -> str:
     if outcome.get("kind") == "ok":
         has_finished = "stopped by rerail" not in str(outcome.get("summary"))
         return "No fault was found: it finished." if has_finished else "No fault was found."
+    if "still going" in str(outcome.get("summary")):
+        return "Nothing that was observed so far speaks of a failure."
     return "No cause in the catalogue fits what was observed."
 
 

@@ -12,6 +12,7 @@ import math
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import BinaryIO
 
@@ -299,14 +300,13 @@ def _files(box: _Box) -> list[LoadedFile]:
 
 
 def _history(box: _Box) -> list[StepPoint]:
-    points = []
-    base = layout.AREA["history"] // 8
-    for i in range(layout.HISTORY_LENGTH):
-        word = base + i * layout.HISTORY_WORDS
-        step, ns = box.word(word), box.word(word + 1)
-        if step > 0 and ns > 0:
-            points.append(StepPoint(step, box.seconds(ns), box.float_word(word + 2)))
-    return sorted(points, key=lambda point: point.step)
+    begin, size = layout.AREA["history"], layout.HISTORY_LENGTH * layout.HISTORY_WORDS * 8
+    points = [
+        StepPoint(step, box.seconds(ns), None if math.isnan(loss) else loss)
+        for step, ns, loss in struct.iter_unpack("=qqd", box.octets[begin : begin + size])
+        if step > 0 and ns > 0
+    ]
+    return sorted(points, key=attrgetter("step"))
 
 
 def _collectives(box: _Box) -> list[CollectiveCall]:

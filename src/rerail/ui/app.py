@@ -175,9 +175,9 @@ class Pages:
                 return
             async with self.watches.watching(run_id) as queue:
                 while True:
-                    message = await queue.get()
-                    await socket.send_text(_text_of(message))
-                    if message["state"] != "running":
+                    written = await queue.get()
+                    await socket.send_text(written.text)
+                    if written.is_last:
                         return
         except RerailError as error:
             await socket.send_text(_text_of({"error": error.message}))

@@ -11,18 +11,29 @@ This is the only module here that reads a run while it happens.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from rerail.errors import RerailError
 from rerail.live import Snapshot, loss_of, memory_of, progress_of
 from rerail.platform.os_text import shown_value
 from rerail.records import BlackBox, PrintedPoint, VitalsRow
 from rerail.report import masked_line
-from rerail.store import OutputLine, RunFolder, encode, layout, open_regular
+from rerail.store import (
+    BoxReader,
+    FollowedLines,
+    OutputLine,
+    RunFolder,
+    VitalsDecoder,
+    encode,
+    layout,
+    open_regular,
+)
 from rerail.ui.library import Library
 from rerail.ui.printed import shown_line
 from rerail.wording import duration_in_words
@@ -35,6 +46,7 @@ FIRST_LINES = 40
 MOST_LIVE = 200  # rows of the list that move
 _QUEUE = 8  # messages that a slow page may lag behind
 _END_BYTES = 16 << 10
+_ROWS = 20  # two seconds at 10 Hz
 _WATCHED = (
     layout.RUN,
     layout.EVENTS,
@@ -55,11 +67,14 @@ class Look:
         self._seen: list[tuple[int, int]] = []
         self._next: tuple[int, int] | None = None  # number and offset of the line to read next
         self._last_partial = b""
+        self._box_reader: BoxReader | None = None
         self._boxes: list[BlackBox] = []
         self._printed: list[PrintedPoint] = []
         self._boxes_at = 0.0
         self._stalled_at: float | None = None
-        self._rows: list[VitalsRow] = []
+        self._row_lines = FollowedLines(folder.path / layout.VITALS_RECENT)
+        self._row_decoder = VitalsDecoder(folder.path / layout.VITALS_RECENT)
+        self._rows: deque[VitalsRow] = deque(maxlen=_ROWS)
         self._said: Message = {}
         self.is_over = False
 
@@ -77,7 +92,7 @@ class Look:
         self._seen = seen
         if is_due:
             self._boxes_at = now
-            self._boxes = _quietly(self._folder.boxes, [])
+            self._boxes = _quietly(self._read_boxes, [])
             self._printed = _quietly(lambda: self._folder.printed_progress(_END_BYTES), [])
         return self._message(changed)
 
@@ -88,13 +103,14 @@ class Look:
             return None
         self.is_over = info.state != "running"
         if layout.VITALS_RECENT in changed:
-            self._rows = self._new_rows()
+            new = _quietly(lambda: list(self._row_decoder.rows(self._row_lines.new())), [])
+            self._rows.extend(new)
         if layout.EVENTS in changed or layout.STALLS in changed:
             self._stalled_at = self._stall()
         lines = self._new_lines() if layout.OUTPUT in changed or self.is_over else []
         elapsed = info.elapsed_seconds or max(0.0, time.time() - info.started_unix)
         last = self._rows[-1] if self._rows else None
-        memory = memory_of([], self._rows, False) if self._rows else None
+        memory = memory_of([], list(self._rows), False) if self._rows else None
         snapshot = Snapshot(info, elapsed, boxes=self._boxes, printed_progress=self._printed)
         standing: Message = {
             "run": info.id,
@@ -111,7 +127,7 @@ class Look:
             "loss": loss_of(snapshot),
             "memory": memory,
             "processes": last.process_count if last is not None else None,
-            "points": [_point(row) for row in self._rows[-10:]],
+            "points": [_point(row) for row in list(self._rows)[-10:]],
             "lines": lines,
         }
         message: Message = encode(shown_value(standing))
@@ -121,9 +137,11 @@ class Look:
         self._said = said
         return message
 
-    def _new_rows(self) -> list[VitalsRow]:
-        rows: list[VitalsRow] = _quietly(self._folder.recent_vitals, [])
-        return rows[-20:]
+    def _read_boxes(self) -> list[BlackBox]:
+        if self._box_reader is None:
+            began_ns = self._folder.info().t0_ns
+            self._box_reader = BoxReader(self._folder.path / layout.AGENT, began_ns)
+        return self._box_reader.read()
 
     def _stall(self) -> float | None:
         """Since when it has stood still; None if it does not."""
@@ -181,12 +199,24 @@ class Look:
         return lines[-MOST_NEW_LINES:]
 
 
+class Pushed(NamedTuple):
+    """A message as it is sent: written once, however many pages get it."""
+
+    text: str
+    is_last: bool
+
+
+def pushed(message: Message) -> Pushed:
+    text = json.dumps(message, separators=(",", ":"), allow_nan=False)
+    return Pushed(text, message.get("state", "running") != "running")
+
+
 class Watch:
     """One run and everybody who watches it."""
 
     def __init__(self, look: Look) -> None:
         self._look = look
-        self._queues: set[asyncio.Queue[Message]] = set()
+        self._queues: set[asyncio.Queue[Pushed]] = set()
         self._task: asyncio.Task[None] | None = None
         self.last: Message | None = None
 
@@ -194,16 +224,16 @@ class Watch:
     def is_watched(self) -> bool:
         return bool(self._queues)
 
-    def join(self) -> asyncio.Queue[Message]:
-        queue: asyncio.Queue[Message] = asyncio.Queue(_QUEUE)
+    def join(self) -> asyncio.Queue[Pushed]:
+        queue: asyncio.Queue[Pushed] = asyncio.Queue(_QUEUE)
         if self.last is not None:
-            queue.put_nowait({**self.last, "lines": [], "points": []})
+            queue.put_nowait(pushed({**self.last, "lines": [], "points": []}))
         self._queues.add(queue)
         if self._task is None:
             self._task = asyncio.create_task(self._go_on())
         return queue
 
-    def leave(self, queue: asyncio.Queue[Message]) -> None:
+    def leave(self, queue: asyncio.Queue[Pushed]) -> None:
         self._queues.discard(queue)
         if not self._queues and self._task is not None:
             self._task.cancel()
@@ -216,10 +246,11 @@ class Watch:
             message = await loop.run_in_executor(None, self._look.take)
             if message is not None:
                 self.last = message
+                written = pushed(message)
                 for queue in self._queues:
                     if queue.full():
                         queue.get_nowait()  # the page sees the gap in the numbers and asks
-                    queue.put_nowait(message)
+                    queue.put_nowait(written)
             if self._look.is_over:
                 return
             await asyncio.sleep(max(0.05, 1 / LOOKS_PER_SECOND - (loop.time() - began)))
@@ -234,7 +265,7 @@ class Watches:
         self.count = 0  # of pages
 
     @asynccontextmanager
-    async def watching(self, run_id: str) -> AsyncIterator[asyncio.Queue[Message]]:
+    async def watching(self, run_id: str) -> AsyncIterator[asyncio.Queue[Pushed]]:
         loop = asyncio.get_running_loop()
         folder = await loop.run_in_executor(None, self._library.folder, run_id)
         watch = self._watches.get(folder.id)

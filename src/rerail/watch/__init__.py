@@ -1,4 +1,4 @@
-"""`rerail watch`: runs as they live, on a screen that is drawn again every second.
+"""`rerail watch`: runs as they live, on a screen that is drawn again every two seconds.
 
 `run_app(names, home)` shows them until the user leaves. Needs Textual (`rerail[watch]`); the
 pictures come from `rerail.live` and `rerail.report`, this room only draws and takes keys.

@@ -1,6 +1,6 @@
-"""Lines of text that change a little every second: only those that changed are drawn again.
+"""Lines of text that change a little at every look: only those that changed are drawn again.
 
-In: lines of rich text. Out: the widget that shows them. A screen that is drawn whole every second
+In: lines of rich text. Out: the widget that shows them. A screen that is drawn whole each time
 costs several times as much as the look that it shows.
 """
 

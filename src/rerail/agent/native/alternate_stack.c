@@ -21,15 +21,10 @@
 #include <ucontext.h>
 #endif
 
-/* 64 KiB: the deepest run measured (unwinder, Python dump, a chained faulthandler, in a torch
- * process) used 7 KiB; a signal frame with AMX state alone takes 11. Untouched pages cost nothing. */
-#ifdef RERAIL_LLVM_UNWINDER
-/* This one keeps every row that a function's table remembers on the stack, 552 bytes each on x86-64
- * and 1.5 KB on arm64; the loop of CPython 3.14 remembers 982 in Debian's build. */
-#define ALTERNATE_STACK (2 * 1024 * 1024)
-#else
+/* The deepest run measured (unwinder, Python dump, a chained faulthandler, CPython 3.8 to 3.14, a
+ * torch process) used 10 KiB; a signal frame with AMX state alone takes 11. Every thread has one, and
+ * what is mapped counts where a limit on addresses is set (ulimit -v): no more than this. */
 #define ALTERNATE_STACK (64 * 1024)
-#endif
 #define ENOUGH_ALTERNATE_STACK (32 * 1024)
 #define GUARD 4096
 #define STACK_NOTE_MAGIC 0x7265726169735354u

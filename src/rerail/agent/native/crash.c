@@ -214,6 +214,12 @@ RERAIL_EXPORT int rerail_keep_place(void) {
   return (int)agent_box->handler_installed;
 }
 
+static void *function_of(const struct sigaction *action) {
+  void *address; /* C knows no conversion of a function's address to this */
+  memcpy(&address, &action->sa_sigaction, sizeof address);
+  return address;
+}
+
 /* faulthandler.disable(): its function must not be called any more, though it may be remembered
  * as what came before us. */
 RERAIL_EXPORT void rerail_forget_handler_of(int sig, void *function) {
@@ -221,7 +227,7 @@ RERAIL_EXPORT void rerail_forget_handler_of(int sig, void *function) {
   int kept = 0;
   if (i < 0) return;
   for (int k = 0; k < places[i].depth; k++) {
-    if ((void *)places[i].previous[k].sa_sigaction == function) continue;
+    if (function_of(&places[i].previous[k]) == function) continue;
     places[i].previous[kept++] = places[i].previous[k];
   }
   places[i].depth = kept;
@@ -232,9 +238,9 @@ RERAIL_EXPORT void *rerail_handler_of(int sig) {
   if (sigaction(sig, NULL, &now) != 0 || is_our_handler(&now)) {
     int i = index_of(sig);
     if (i < 0 || places[i].depth == 0) return NULL;
-    return (void *)places[i].previous[places[i].depth - 1].sa_sigaction;
+    return function_of(&places[i].previous[places[i].depth - 1]);
   }
-  return (void *)now.sa_sigaction;
+  return function_of(&now);
 }
 
 

@@ -8,9 +8,12 @@
 #include "machine.h"
 
 #include <stdint.h>
-#include <unwind.h>
+#include <string.h>
 #ifdef RERAIL_LLVM_UNWINDER
+#include "unwinder_rows.h"
 #include <libunwind.h>
+#else
+#include <unwind.h>
 #endif
 
 #define FIRST_FRAMES 192
@@ -35,6 +38,23 @@ static int add_frame(uint64_t address) {
 
 #ifdef RERAIL_LLVM_UNWINDER
 
+#define ROWS 16
+#define ROW_BYTES 2048
+
+static _Alignas(16) char rows[ROWS][ROW_BYTES];
+static char is_row_taken[ROWS];
+
+void *unwinder_take_row(size_t size) {
+  for (int i = 0; i < ROWS && size <= ROW_BYTES; i++) {
+    if (is_row_taken[i]) continue;
+    is_row_taken[i] = 1;
+    return rows[i];
+  }
+  return NULL; /* the unwinder stops here, as at a table that it cannot read */
+}
+
+void unwinder_give_row_back(void *row) { is_row_taken[((char *)row - rows[0]) / ROW_BYTES] = 0; }
+
 /* From the registers as the signal found them: musl describes no way from a handler to what was
  * interrupted. This unwinder takes every address for that of a call's return, and so leaves out the
  * row of the table that begins just there, as the row after a prologue's last instruction does when
@@ -43,6 +63,7 @@ static void unwind_from(const void *context, uint64_t pc, uint64_t sp, int into_
   unw_context_t here;
   unw_cursor_t cursor;
   unw_word_t address;
+  memset(is_row_taken, 0, sizeof is_row_taken); /* one that was broken off has given none back */
   if (unw_getcontext(&here) != 0 || unw_init_local(&cursor, &here) != 0) return;
   for (int i = 0; i < MACHINE_REGISTERS; i++) unw_set_reg(&cursor, i, machine_register(context, i));
   unw_set_reg(&cursor, UNW_REG_SP, sp);
@@ -148,6 +169,17 @@ void frames_put(struct text *text, int sig, const siginfo_t *info, void *context
   text_flush(text);
 }
 
+#ifdef RERAIL_LLVM_UNWINDER
+
+void frames_prime(void) {
+  unw_context_t here;
+  unw_cursor_t cursor;
+  if (unw_getcontext(&here) != 0 || unw_init_local(&cursor, &here) != 0) return;
+  for (int frames = 0; frames < 4 && unw_step(&cursor) > 0; frames++) continue;
+}
+
+#else
+
 static _Unwind_Reason_Code ignore_frame(struct _Unwind_Context *context, void *argument) {
   (void)context;
   return ++*(int *)argument < 4 ? _URC_NO_REASON : _URC_END_OF_STACK;
@@ -157,3 +189,5 @@ void frames_prime(void) {
   int frames = 0;
   _Unwind_Backtrace(ignore_frame, &frames);
 }
+
+#endif

@@ -265,8 +265,10 @@ static object *call_array_between_hooks(object *self, object *const *arguments, 
   return result;
 }
 
-static object *new_function(const char *name, const char *doc, void *code, int flags, object *self,
-                            object *module) {
+typedef void (*any_function)(void);
+
+static object *new_function(const char *name, const char *doc, any_function code, int flags,
+                            object *self, object *module) {
   struct method_definition *definition = calloc(1, sizeof *definition); /* lives for good */
   if (definition == NULL) return NULL;
   definition->name = strdup(name);
@@ -290,10 +292,10 @@ RERAIL_EXPORT void *rerail_wrap(object *holder, object *module, const char *name
   wrapper->parts = parts;
   wrapper->plan = *plan;
   if (python.call_array != NULL) {
-    function = new_function(name, doc, (void *)call_array_between_hooks,
+    function = new_function(name, doc, (any_function)call_array_between_hooks,
                             METHOD_TAKES_ARRAY_AND_KEYWORDS, holder, module);
   } else {
-    function = new_function(name, doc, (void *)call_between_hooks,
+    function = new_function(name, doc, (any_function)call_between_hooks,
                             METHOD_TAKES_ARGUMENTS_AND_KEYWORDS, holder, module);
   }
   if (function == NULL || !is_method) return function;
@@ -351,15 +353,16 @@ RERAIL_EXPORT void *rerail_function(int which) {
   if (!python_is_found()) return NULL;
   switch (which) {
     case 0:
-      return new_function("step_begins", NULL, (void *)step_begins, METHOD_TAKES_NOTHING, NULL,
-                          NULL);
+      return new_function("step_begins", NULL, (any_function)step_begins, METHOD_TAKES_NOTHING,
+                          NULL, NULL);
     case 1:
-      return new_function("step_ended", NULL, (void *)step_ended, METHOD_TAKES_NOTHING, NULL, NULL);
-    case 2:
-      return new_function("note_loss", NULL, (void *)note_loss, METHOD_TAKES_ONE, NULL, NULL);
-    case 3:
-      return new_function("fork_begins", NULL, (void *)fork_begins, METHOD_TAKES_NOTHING, NULL,
+      return new_function("step_ended", NULL, (any_function)step_ended, METHOD_TAKES_NOTHING, NULL,
                           NULL);
+    case 2:
+      return new_function("note_loss", NULL, (any_function)note_loss, METHOD_TAKES_ONE, NULL, NULL);
+    case 3:
+      return new_function("fork_begins", NULL, (any_function)fork_begins, METHOD_TAKES_NOTHING,
+                          NULL, NULL);
     default:
       return NULL;
   }

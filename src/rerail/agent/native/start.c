@@ -85,6 +85,7 @@ __attribute__((destructor)) static void say_goodbye_at_exit(void) {
 #ifdef __linux__
 
 static int is_preloaded;
+static int (*is_initialized)(void);
 static int (*run_string)(const char *);
 static char bootstrap[4096];
 
@@ -92,8 +93,8 @@ static char bootstrap[4096];
  * comes before the program's own. */
 static int on_audit_event(const char *event, void *arguments, void *user) {
   static int is_done;
-  int (*is_initialized)(void) = (int (*)(void))user;
   (void)arguments;
+  (void)user;
   if (is_done || strcmp(event, "exec") != 0 || !is_initialized()) return 0;
   is_done = 1;
   run_string(bootstrap);
@@ -127,7 +128,6 @@ static int write_bootstrap(void) {
 }
 
 __attribute__((constructor)) static void look_around(void) {
-  int (*is_initialized)(void);
   int (*add_hook)(int (*)(const char *, void *, void *), void *);
   if (getenv("RERAIL_AGENT") == NULL || getenv("LD_PRELOAD") == NULL) return;
   *(void **)&is_initialized = dlsym(RTLD_DEFAULT, "Py_IsInitialized");
@@ -137,7 +137,7 @@ __attribute__((constructor)) static void look_around(void) {
   if (is_initialized()) return; /* brought in by the stub */
   if (!write_bootstrap()) return;
   is_preloaded = 1;
-  add_hook(on_audit_event, (void *)is_initialized);
+  add_hook(on_audit_event, NULL);
 }
 
 struct thread_start {

@@ -10,8 +10,11 @@ import os
 import sys
 
 import rerail_box as box
+import rerail_imports
 import rerail_layout as layout
 import rerail_native as native
+
+login = rerail_imports.hook_module("rerail_login")
 
 MOST_RUNS = 32  # of those that are of interest: the newest
 _MOST_TEXT = 1000
@@ -72,7 +75,10 @@ def _at_exit():
         for key, known in _failing.items():
             if last is not None and known != id(last):  # that one was caught
                 _runs.pop(key, None)
-        if _failing:
+        for row in _runs.values():
+            if row["tracker"] == "wandb" and row["state"] == OPEN:
+                row["state"] = CLOSED_AT_EXIT  # by W&B's own process: nothing here sees it happen
+        if _runs or _failing:
             _write()
     except Exception as error:
         box.note_failure("trackers", error)
@@ -93,19 +99,6 @@ def _home_of(package):
     """The folder that it was imported from: where a process after this one finds it too."""
     file = getattr(sys.modules.get(package), "__file__", None)
     return os.path.dirname(os.path.dirname(os.path.abspath(file))) if file else ""
-
-
-def without_login(uri):
-    """Without name and password, and without the query, where some put them."""
-    before, sign, rest = str(uri).partition("://")
-    if not sign or rest.startswith("/"):
-        return str(uri)
-    if before.startswith("http"):
-        host, slash, path = rest.partition("/")
-        rest = host.rpartition("@")[2] + slash + path
-    else:  # SQLAlchemy takes a password with a slash or a question mark in it
-        rest = rest.rpartition("@")[2]
-    return before + sign + rest.partition("?")[0]
 
 
 def _write():
@@ -158,7 +151,7 @@ def _mlflow_run(info, uri):
         "mlflow",
         info.run_id,
         "mlflow",
-        uri=without_login(uri),
+        uri=login.without_login(uri),
         experiment=getattr(info, "experiment_id", None),
     )
 
@@ -176,8 +169,10 @@ def on_wandb_init(module):
             "wandb",
             file=settings.sync_file,
             mode="offline" if is_offline else "online",
-            project=getattr(settings, "project", None),
-            entity=getattr(settings, "entity", None),
+            uri=login.without_login(getattr(settings, "base_url", None) or ""),
+            # Of an online run the server has said whose it is.
+            project=getattr(result, "project", None) or getattr(settings, "project", None),
+            entity=getattr(result, "entity", None) or getattr(settings, "entity", None),
         )
 
     module.init = native.wrap(module.init, after=began)

@@ -109,10 +109,12 @@ def collect_recorded(
     observations += told
     observations += _not_contradicting(run, observations, text.observations)
     observations += [_missing(run, what, why) for what, why in run.missing]
+    raised = _where_a_worker_raised(_with_its_code(told_facts, text.facts), text.observations)
     facts = {
         **_not_of_another_bar(_not_of_an_echo(text.facts, observations), run),
-        **_where_a_worker_raised(_with_its_code(told_facts, text.facts), text.observations),
+        **raised,
         **read_facts(run, observations),
+        **_place_of_whom_it_waited_for({**text.facts, **raised}, observations),
         **ray_facts(run),
     }
     if mount := full_mount(run, str(facts.get("exception_text") or "")):
@@ -124,6 +126,17 @@ def collect_recorded(
         origin="run",
         incomplete=deadline.sentence,
     )
+
+
+def _place_of_whom_it_waited_for(
+    raised: dict[str, Any], observations: Sequence[Observation]
+) -> dict[str, Any]:
+    """Where a worker or a thread raised, of a run that then hung because that one was gone."""
+    where = raised.get("where") or {}
+    lost = [o.data["lost"] for o in observations if o.kind == "stall" and o.data.get("lost")]
+    of = str(where.get("process"))
+    is_of_one = any(one.get("thread") or f"(pid {one['pid']})" in of for one in lost)
+    return {"where": where} if where and is_of_one else {}
 
 
 def _name_of(reader: Reader) -> str:

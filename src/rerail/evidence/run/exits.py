@@ -19,7 +19,7 @@ from rerail.evidence.run.material import RecordedRun
 from rerail.platform.command_line import program_name
 from rerail.platform.patterns import linear
 from rerail.records import CRASH_SIGNALS, Observation, Outcome, OutcomeKind, ProcessRecord
-from rerail.wording import process_in_words, seconds_in_words, sentence
+from rerail.wording import ending_in_words, process_in_words, seconds_in_words, sentence
 
 # Past this many, the earliest and the signals are kept: 2,000 workers that exit 1 say one thing.
 MOST_DEATHS = 40
@@ -137,10 +137,8 @@ def _death(run: RecordedRun, process: ProcessRecord) -> Observation:
 
 
 def _ending(process: ProcessRecord) -> str:
-    if process.signal is not None:
-        core = " and left a core file" if process.dumped_core else ""
-        return f"was killed by {process.signal}{core}"
-    return f"exited with code {process.exit_code}"
+    core = " and left a core file" if process.signal and process.dumped_core else ""
+    return f"{ending_in_words(process.signal, process.exit_code)}{core}"
 
 
 def _went_on_seconds(process: ProcessRecord, main: ProcessRecord | None) -> float | None:
@@ -152,7 +150,7 @@ def _went_on_seconds(process: ProcessRecord, main: ProcessRecord | None) -> floa
 def _is_tidying(
     run: RecordedRun, process: ProcessRecord, went_on: float | None, is_main: bool
 ) -> bool:
-    if run.was_stopped_for_a_stall and process.signal in _TIDYING_SIGNALS:
+    if run.was_ended_by_rerail(process) and process.signal in _TIDYING_SIGNALS:
         return True
     if is_main or went_on is None:
         return False

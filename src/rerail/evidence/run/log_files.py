@@ -30,7 +30,7 @@ from rerail.privacy import Masker, OutputMasker
 MOST_READ = 8  # the newest
 MOST_LOOKED_AT = 3000  # names below the working folder
 MOST_DEPTH = 3
-LATE_SECONDS = 10.0  # a launcher may write its last words after the program's end
+LATE_SECONDS = 0.2  # buffers of the file system; a later run in the same folder has its own
 _LOG = linear(r"(?i)\.(?:log|out|err|stderr|stdout)(?:\.\d+)?$|^(?:log|stdout|stderr|nohup)\b")
 _NOT_OF_OUTPUT = ("progress", "failed-first", "healthy-end", "memory-growth")
 _OF_AN_EXCEPTION = ("where", "raised_at", "exception", "exception_text")

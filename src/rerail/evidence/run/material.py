@@ -84,6 +84,14 @@ class RecordedRun:
         """Ended by rerail itself, which sends SIGTERM and then SIGKILL."""
         return self.info.outcome is not None and self.info.outcome.kind == "hang"
 
+    def was_ended_by_rerail(self, process: ProcessRecord) -> bool:
+        """Of a run that it ended for a stall: not what had died before, and may be why it hung."""
+        if not self.was_stopped_for_a_stall:
+            return False
+        stopped = [stall.t_seconds for stall in self.stalls if stall.action == "kill"]
+        ended = process.ended_t_seconds
+        return not stopped or ended is None or ended >= stopped[-1]
+
     def was_training(self, process: ProcessRecord) -> bool:
         """Whether the process itself did optimiser steps or backward passes."""
         box = self.box_of(process)

@@ -141,10 +141,14 @@ def _limit_of(kill: KernelKill, limits: list[MemoryLimit]) -> MemoryLimit | None
 
 def _killed_without_sender(run: RecordedRun) -> ProcessRecord | None:
     forwarded = {str(event.data.get("signal")) for event in run.events_of("signal-forwarded")}
-    if "SIGKILL" in forwarded or run.was_stopped_for_a_stall:
+    if "SIGKILL" in forwarded:
         return None
     killed = [
-        p for p in run.processes if p.signal == "SIGKILL" and not is_killed_with_its_pool(run, p)
+        p
+        for p in run.processes
+        if p.signal == "SIGKILL"
+        and not run.was_ended_by_rerail(p)
+        and not is_killed_with_its_pool(run, p)
     ]
     # The first one: later ones are usually what a launcher or rerail ended after it.
     return min(killed, key=lambda p: p.ended_t_seconds or 0.0, default=None)

@@ -16,11 +16,18 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from rerail.evidence.run.crashes import is_bystander_library
+from rerail.evidence.run.lost_workers import lost_worker
 from rerail.evidence.run.material import RecordedRun
 from rerail.platform.patterns import linear
 from rerail.recorder import Place, find_places, most_workers, who_is_who
 from rerail.records import LockHolder, NativeFrame, Observation, Stall, ThreadStack
-from rerail.wording import file_name, role_in_words, seconds_in_words, sentence
+from rerail.wording import (
+    file_name,
+    lost_in_words,
+    role_in_words,
+    seconds_in_words,
+    sentence,
+)
 
 MOST_PROCESSES = 12
 LAST_WORDS_SECONDS = 10.0  # between the words of a program that is ended, and its end
@@ -77,6 +84,8 @@ def hang_facts(observations: Sequence[Observation]) -> dict[str, Any]:
         "kind": data["kind"],
         "waits_for": data["waits_for"] if data["kind"] == "stuck" else None,
         "holder": data["holder"],
+        "lost": data["lost"],
+        "where": data["where"],
     }
     facts: dict[str, Any] = {"hang": {k: v for k, v in hang.items() if v is not None}}
     if data["where"] is not None:
@@ -109,6 +118,7 @@ def _stuck(run: RecordedRun, stall: Stall, place: Place) -> Observation:
         "in_openmp": any(_OPENMP_LIBRARY.search(name) for name in libraries[:2]),
         "where": _where(run, place),
         "holder": _holder(run, holder),
+        "lost": lost_worker(run, stall, place),
         **_of_the_silence(run, stall),
     }
     return Observation(
@@ -231,6 +241,8 @@ def _sentence(stall: Stall, place: Place, data: dict[str, Any]) -> str:
     text += f", waiting for {data['waits_for']}" if _tells(data) else ""
     if (holder := data["holder"]) is not None:
         text += f" that {holder['thread']} holds in {file_name(holder['file'])}:{holder['line']}"
+    if (lost := data["lost"]) is not None:
+        text += f"; {lost_in_words(lost)} {seconds_in_words(lost['t_seconds'])} after the start"
     forked = place.who.was_forked_beside_threads
     text += "; it was forked from a process that had other threads" if forked else ""
     return sentence(text)
@@ -263,6 +275,7 @@ def _without_stacks(run: RecordedRun, stall: Stall) -> Observation:
             "in_openmp": False,
             "where": None,
             "holder": None,
+            "lost": None,
             **_of_the_silence(run, stall),
         },
     )

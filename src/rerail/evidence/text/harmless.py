@@ -13,6 +13,7 @@ from rerail.platform.patterns import linear
 
 # As Python's warnings module prints one: the program went on.
 _PYTHON_WARNING = linear(r"\.py:\d+: (?:\w+\.)*\w*Warning: ")
+_LOGGED_AS_WARNING = linear(r"^.{0,100}(?:^|[\[|(\s-])WARN(?:ING)?[\]|):]")
 # The line calls itself a warning, or says that it left a step out.
 _WARNS = linear(
     r"(?i)^\W*(?:\w+: ?)?warn(?:ing)?\b|\bskipp(?:ing|ed) (?:step|batch|update|iteration)"
@@ -22,15 +23,27 @@ _DEALT_WITH = linear(
     r"|entering retry loop|continuing (?:anyway|without)|using internal implementation"
     r"|resolved after|resum(?:ing|ed) normal|succeeded (?:after|on) (?:retry|attempt|\d)"
     r"|skip it|can (?:be )?(?:safely )?ignored?|safe to ignore|no action (?:is )?needed"
+    r"|Failed to open libibverbs"
     r"|recovered from|re-?connected (?:to|after)|retry(?:ing)? succeeded)\b"
 )
 # A line of glog or absl at the level of information, and of what is looked for and not needed.
 _INFORMS = linear(
     r"^I\d{4} \d\d:\d\d:\d\d|^I (?:tensorflow|external|xla|tsl|\./tensorflow)/"
     r"|^(?:W\S* [^\n]{0,80}|WARNING\S* ?)?Unable to initialize backend '"
+    r"|dso_loader\.cc:\d+\] Could not load dynamic library '(?:lib)?nvinfer"
+)
+# What a logger gives the level of information, after a time and a name.
+_LOGGED_TO_INFORM = linear(
+    r"^[^a-z\n]{0,60}(?:INFO|DEBUG)\b|^.{0,80}[\[|(\s-](?:INFO|DEBUG|info|debug)[\]|):\s]"
 )
 # What TensorFlow says at that level when it waits for others, or has run out of memory.
 _INFORMS_OF_TROUBLE = linear(r"still waiting|has not (?:responded|joined)|stuck|bfc_allocator\.cc")
+_LOGS_TROUBLE = linear(
+    r"(?i)\b(?:waiting|stuck|stall|kill|die[ds]?\b|dead|fail|error|exit|signal|terminat|oom|out of"
+    r"|timed? ?out|evict|preempt|cancel|stop|abort|crash|exceed|refus|denied|cannot|unable"
+    r"|could not|nan\b|inf\b|overflow|exception|lost|not found|no such|invalid|mismatch|interrupt"
+    r"|warn|reset|closed|resource|memory)|NCCL|sig(?:term|kill|hup|int)|-> [1-9]\b"
+)
 # Steps that are skipped because their gradients overflow are not dealt with when all of them are.
 _OF_STEPS = linear(r"(?i)skipp(?:ing|ed) (?:step|batch|update|iteration|optimizer)")
 _IS_RAISED = linear(
@@ -42,6 +55,10 @@ def is_python_warning(text: str) -> bool:
     return _PYTHON_WARNING.search(text) is not None
 
 
+def is_logged_as_warning(text: str) -> bool:
+    return _LOGGED_AS_WARNING.search(text) is not None
+
+
 def only_warns(match: SignatureMatch) -> bool:
     """What the first step after it proves survived."""
     return match.traceback is None and _WARNS.search(match.text) is not None
@@ -49,11 +66,7 @@ def only_warns(match: SignatureMatch) -> bool:
 
 def is_dealt_with(match: SignatureMatch) -> bool:
     """The line itself says what was done instead, or only informs."""
-    if (
-        match.traceback is None
-        and _INFORMS.search(match.text)
-        and not _INFORMS_OF_TROUBLE.search(match.text)
-    ):
+    if match.traceback is None and _only_informs(match.text):
         return True
     return (
         match.traceback is None
@@ -61,6 +74,12 @@ def is_dealt_with(match: SignatureMatch) -> bool:
         and not _OF_STEPS.search(match.text)
         and not _IS_RAISED.search(match.text)
     )
+
+
+def _only_informs(text: str) -> bool:
+    if _INFORMS.search(text):
+        return not _INFORMS_OF_TROUBLE.search(text)
+    return _LOGGED_TO_INFORM.search(text) is not None and not _LOGS_TROUBLE.search(text)
 
 
 def is_quoted_code(match: SignatureMatch, quoted: Container[tuple[int, int]]) -> bool:

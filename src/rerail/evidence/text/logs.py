@@ -18,6 +18,7 @@ from rerail.evidence.text.exits import find_exits
 from rerail.evidence.text.harmless import (
     is_quoted_code,
 )
+from rerail.evidence.text.last_words import last_words
 from rerail.evidence.text.lines import Line, to_lines
 from rerail.evidence.text.observing import TextEvidence, TextObserver, first_observation
 from rerail.evidence.text.outcomes import outcome_of
@@ -202,8 +203,13 @@ def _observe(
     finishes = find_finish(lines)
     exits = find_exits(lines)
     resumption = Resumption(points, finishes)
-    matches = match_signatures(catalogue, lines, tracebacks, deadline)
+    raised = [t for t in tracebacks if t.type and not t.is_ignored]
+    is_told = any(not resumption.after(t.last_line, is_fatal=True) for t in raised)
+    words = None if is_told else last_words(lines, resumption, quoted)
+    spoken = [*tracebacks, words] if words else tracebacks
+    matches = match_signatures(catalogue, lines, spoken, deadline)
     reader = TextObserver(label, who, resumption, catalogue.echoes)
+    reader.words = words
     reader.matches(
         [
             match
@@ -212,7 +218,8 @@ def _observe(
         ]
     )
     reader.tracebacks(tracebacks)
-    reader.symptoms([m for m in matches if m.cause.startswith(SYMPTOM)], lines, tracebacks)
+    reader.symptoms([m for m in matches if m.cause.startswith(SYMPTOM)], lines, spoken)
+    reader.last_words()
     reader.exits(exits)
     reader.progress(points, finishes)
     if not deadline.skips(f"native stacks and memory in {label}"):

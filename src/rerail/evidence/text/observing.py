@@ -10,14 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rerail.evidence.text import harmless
 from rerail.evidence.text.collectives import find_disagreements
 from rerail.evidence.text.exits import ExitLine
-from rerail.evidence.text.harmless import (
-    is_dealt_with,
-    is_python_warning,
-    only_warns,
-)
 from rerail.evidence.text.kernel_lines import find_kernel_lines
+from rerail.evidence.text.last_words import HINT_TYPE
 from rerail.evidence.text.lines import Line
 from rerail.evidence.text.memory import find_printed_growth, find_shortages
 from rerail.evidence.text.native_stacks import find_native_stacks
@@ -46,6 +43,7 @@ _KEPT_OF_SIGNATURE = 3
 _KEPT_EXITS = 24
 _KEPT_TRACEBACKS = 40
 _KEPT_SYMPTOMS = 80
+_BEFORE_STEPS = ("", "rendezvous", "launching")  # of a line: where steps were done, not there
 
 
 @dataclass
@@ -69,6 +67,9 @@ class TextObserver:
         self._who = who
         self._resumption = resumption
         self._echoes = echoes  # causes whose messages may only report another's end
+        self.words: TracebackText | None = (
+            None  # what the end says as an error, where nothing was raised
+        )
         self._causes_at: dict[int, set[str]] = {}
         self._fatal: list[TracebackText] = []
 
@@ -93,9 +94,11 @@ class TextObserver:
             kept += same[: _KEPT_OF_SIGNATURE - 1] + same[_KEPT_OF_SIGNATURE - 1 :][-1:]
         for match in sorted(kept, key=lambda one: one.line):
             resumed = self._resumption.after(
-                match.line, is_fatal=match.traceback is not None, is_warning=only_warns(match)
+                match.line,
+                is_fatal=match.traceback is not None,
+                is_warning=harmless.only_warns(match),
             )
-            resumed = resumed or is_dealt_with(match)
+            resumed = resumed or harmless.is_dealt_with(match)
             self._add(
                 "line",
                 match.text,
@@ -105,7 +108,9 @@ class TextObserver:
                 groups=match.groups or None,
                 stream=match.stream or self._who,
                 resumed=resumed,
-                is_warning=is_python_warning(match.text) or None,
+                is_warning=harmless.is_python_warning(match.text) or None,
+                is_logged_as_warning=harmless.is_logged_as_warning(match.text) or None,
+                is_last_words=self._is_in_words(match),
             )
             for fact, group in match.signature.facts.items():
                 if group in match.groups and not resumed:
@@ -137,8 +142,10 @@ class TextObserver:
                 phase = phase_of_traceback(traceback, quoted)
             else:
                 phase = phase_of_line(lines, index.get((match.file, match.line), 0))
+                if phase in _BEFORE_STEPS and self._resumption.before(match.line):
+                    phase = "forward"
             resumed = self._resumption.after(match.line, is_fatal=traceback is not None)
-            if (traceback is not None and traceback.is_ignored) or is_dealt_with(match):
+            if (traceback is not None and traceback.is_ignored) or harmless.is_dealt_with(match):
                 resumed = True
             kept[match.cause, phase] = match, resumed
         for (symptom, phase), (match, resumed) in kept.items():
@@ -150,6 +157,7 @@ class TextObserver:
                 phase=phase or "unknown",
                 stream=match.stream or self._who,
                 resumed=resumed,
+                is_last_words=self._is_in_words(match),
             )
 
     def tracebacks(self, tracebacks: Sequence[TracebackText]) -> None:
@@ -182,6 +190,25 @@ class TextObserver:
                 was_handled=handled,
             )
         self._fatal = [found for found, is_echo in fatal if not is_echo] or [f for f, _ in fatal]
+
+    def _is_in_words(self, match: SignatureMatch) -> bool | None:
+        return (self.words is not None and match.traceback is self.words) or None
+
+    def last_words(self) -> None:
+        if (words := self.words) is None:
+            return
+        is_marked = words.type != HINT_TYPE
+        self._add(
+            "last-words",
+            words.message.partition("\n")[0],
+            words.first_line,
+            message=words.message[:2000],
+            is_marked=is_marked,
+            is_last_words=True,
+            stream=words.stream or self._who,
+        )
+        if is_marked:
+            self.found.facts.setdefault("exception_text", words.message[:MOST_MESSAGE])
 
     def raised(self) -> None:
         """What ended it, and where; of several ranks, the one that failed first.

@@ -145,7 +145,11 @@ _GENERAL = (
         r"netCDF4/|xarray/backends/|lmdb/|rasterio/|nibabel/|pydicom/|soundfile\.py:|librosa/core/audio",
     ),
     _place("configuration", r"configparser"),
-    _place("import", r"(?:site|dist)-packages/\S*(?:__init__|[^_/])\.py:<module>$"),
+    _place(
+        "import",
+        r"(?:site|dist)-packages/\S*(?:__init__|[^_/])\.py:<module>$",
+        r"__init__\.py:<module>$",
+    ),
 )
 # The code that a traceback quotes, where no frame's name says anything.
 _QUOTED = (
@@ -183,8 +187,8 @@ _SAID = (
     _place("launching", r"\bssh\b|\bpdsh\b|mpirun|mpiexec|orted|ORTE|PMIX|srun: error|horovodrun"),
     _place(
         "checkpoint-loading",
-        r"(?:load|restor|resum)\w* .{0,40}(?:checkpoint|ckpt|weights|pretrained|snapshot)",
-        r"(?:load|restor)\w* .{0,40}model from",
+        r"(?:load(?:ing|s)?|(?:restor|resum)\w*)\b.{0,40}(?:checkpoint|ckpt|weights|pretrained|snapshot)",
+        r"(?:load|restor)(?:e|ing)?\b.{0,40}model from",
     ),
     _place("checkpoint-saving", r"sav\w+ .{0,40}(?:checkpoint|ckpt|weights|snapshot|model to)"),
     _place("download", r"download|huggingface\.co|hf-mirror|https?://"),

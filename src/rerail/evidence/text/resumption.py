@@ -38,6 +38,15 @@ class Resumption:
             return True
         return steps >= _ENOUGH or (finished and (steps >= 1 or not is_fatal))
 
+    @property
+    def has_begun(self) -> bool:
+        return bool(self._lines)
+
+    def before(self, line: int) -> bool:
+        """Whether training had done steps before the line."""
+        at = bisect.bisect_left(self._lines, line)
+        return len(set(self._keys[max(0, at - _LOOKED_BACK) : at])) >= _ENOUGH
+
     def _advanced(self, at: int) -> int:
         """Distinct points from `at` on that are not just the last one before, said again."""
         before = self._keys[max(0, at - _LOOKED_BACK) : at]

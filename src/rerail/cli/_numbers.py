@@ -1,0 +1,60 @@
+"""Numbers as people type them: a length of time (90s, 30m, 2h), a number within bounds.
+
+What comes through is finite, and no time is longer than MOST_SECONDS: `nan` compares with nothing,
+so a range alone lets it pass, and timers of the system refuse what is much longer.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import click
+
+from rerail.platform.deadline import MOST_SECONDS
+
+_TOO_LONG = "that is longer than thirty years"
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]
+    name = "duration"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", str(value).strip())
+        if found is None or found[2] not in _UNITS or float(found[1]) <= 0.0:
+            self.fail(f"{value!r} is not a time: write 90s, 30m or 2h")
+        seconds = float(found[1]) * _UNITS[found[2]]
+        if seconds > MOST_SECONDS:
+            self.fail(_TOO_LONG)
+        return seconds
+
+
+class FiniteRange(click.FloatRange):
+    """As click's own, without what is no number."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is no finite number", param, ctx)
+        return number
+
+
+class WholeRange(click.IntRange):
+    name = "whole number"
+
+
+class Seconds(FiniteRange):
+    def __init__(self, least: float, *, is_above: bool = False) -> None:
+        super().__init__(min=least, min_open=is_above)
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        seconds = super().convert(value, param, ctx)
+        if seconds > MOST_SECONDS:
+            self.fail(_TOO_LONG, param, ctx)
+        return seconds
