@@ -81,6 +81,7 @@ def command(
     Several files together are ranks or nodes of one job: the one that failed first is found, and
     what the others say is its echo. Logs may be compressed (gzip, bzip2, xz, zstd), in a zip or
     tar, in a folder, or the outputs of a notebook; what is no log in there is passed over.
+    Dumps of PyTorch's Flight Recorder are compared.
     """
     if why_not is not None:
         _check_cause(why_not)

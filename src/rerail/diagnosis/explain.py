@@ -79,10 +79,12 @@ def explain_stream(stream: BinaryIO, name: str, *, listener: Listener | None = N
 
 
 def _explain_inputs(inputs: Inputs, listener: Listener | None) -> Diagnosis:
-    from rerail.evidence import collect_logs
+    from rerail.evidence import collect_logs, with_dumps
 
     # collect_logs asks for `name`, `open` and the text of a path alone: a log has them.
-    evidence = collect_logs(cast("Sequence[Path]", inputs.logs), inputs.deadline, listener)
+    logs = cast("Sequence[Path]", inputs.logs)
+    evidence = collect_logs(logs, inputs.deadline, listener) if logs else None
+    evidence = with_dumps(evidence, inputs)
     said = " ".join(filter(None, (evidence.incomplete, inputs.incomplete)))
     evidence = replace(evidence, incomplete=said)
     return replace(diagnose(evidence), skipped=tuple(inputs.skipped))

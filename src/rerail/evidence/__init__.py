@@ -9,6 +9,7 @@ from rerail.lazy import door
 if TYPE_CHECKING:
     from rerail.evidence.run.collect import collect_run
     from rerail.evidence.run.crashes import faulting_frame, read_crashes
+    from rerail.evidence.run.flight_evidence import with_dumps
     from rerail.evidence.run.libraries import libraries_by_process
     from rerail.evidence.run.limits import limit_at_start
     from rerail.evidence.run.material import RecordedRun, read_material
@@ -62,6 +63,7 @@ __all__ = [
     "to_lines",
     "trend_of",
     "url_error",
+    "with_dumps",
 ]
 
 __getattr__ = door(
@@ -100,5 +102,6 @@ __getattr__ = door(
         "to_lines": "text.lines",
         "trend_of": "run.trend",
         "url_error": "text.typed_names",
+        "with_dumps": "run.flight_evidence",
     },
 )

@@ -23,6 +23,7 @@ from rerail.evidence.run.exceptions import (
 )
 from rerail.evidence.run.exits import read_deaths, read_outcome, read_outside_signals
 from rerail.evidence.run.facts import read_facts
+from rerail.evidence.run.flight_evidence import read_flight_recorder
 from rerail.evidence.run.history import MOST_RUNS, PastEnd, past_end, read_history
 from rerail.evidence.run.libraries import read_libraries
 from rerail.evidence.run.limits import read_limits
@@ -103,6 +104,8 @@ def collect_recorded(
     for reader in READERS:
         if not deadline.skips(_name_of(reader)):
             observations += _read(reader, run)
+    if all(o.kind != "failed-first" for o in observations):
+        observations += _read(read_flight_recorder, run)
     observations = [_with_its_words(o, text.observations) for o in observations]
     observations += read_history(run, earlier)
     told, told_facts = read_words_of_exceptions(run, observations, deadline)

@@ -7,8 +7,8 @@ what they did before. Pure.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
-from rerail.evidence.run.rank_stories import RankStory
 from rerail.records import CollectiveCall
 
 MOST_PERIOD = 9
@@ -17,8 +17,18 @@ _ONE_SIZE = ("all_reduce", "broadcast", "reduce")
 _BETWEEN_TWO = ("send", "recv")
 
 
+class Caller(Protocol):
+    """A rank and its last calls, from its black box or from its Flight Recorder."""
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def calls(self) -> Sequence[CollectiveCall]: ...
+
+
 def first_disagreement(
-    stories: Sequence[RankStory],
+    stories: Sequence[Caller],
 ) -> tuple[int, dict[int, CollectiveCall]] | None:
     """The odd rank, and the calls of all ranks at this place of the sequence."""
     made: dict[tuple[str, int], dict[int, CollectiveCall]] = {}
@@ -37,7 +47,7 @@ def _key(call: CollectiveCall) -> tuple[str, tuple[int, ...]]:
 
 
 def _odd_one(
-    stories: Sequence[RankStory], group: str, sequence: int, calls: dict[int, CollectiveCall]
+    stories: Sequence[Caller], group: str, sequence: int, calls: dict[int, CollectiveCall]
 ) -> int:
     """The one that is alone with its call; of two, the one that left what they did before."""
     kinds = [_key(call) for call in calls.values()]
@@ -55,7 +65,7 @@ def _odd_one(
 
 
 def _expected(
-    stories: Sequence[RankStory], group: str, sequence: int
+    stories: Sequence[Caller], group: str, sequence: int
 ) -> tuple[str, tuple[int, ...]] | None:
     """What the calls before would repeat, if they do."""
     before = {

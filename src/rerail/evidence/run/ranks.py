@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rerail.evidence.run.call_words import MOST_NAMED, call_in_words, place_in, ranks_in_words
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.rank_sequence import first_disagreement
 from rerail.evidence.run.rank_stories import (
@@ -35,11 +36,10 @@ from rerail.evidence.run.rank_stories import (
 )
 from rerail.evidence.run.where import where_of
 from rerail.records import CollectiveCall, Observation, ProcessRecord, PythonFrame
-from rerail.wording import counted, file_name, listed, seconds_in_words, sentence
+from rerail.wording import counted, listed, seconds_in_words, sentence
 
 NOTICED_LATER_SECONDS = 3.0  # an end is seen later than the peers see their connection close
 SHORTEST_WAIT_SECONDS = 5.0  # less is a step like others
-MOST_NAMED = 8
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ def _elsewhere(stories: Sequence[RankStory]) -> First | None:
     by_rank = {story.rank: story for story in stories}
     others = [by_rank[rank] for rank in calls if rank != odd]
     call, usual = calls[odd], calls[others[0].rank]
-    reason = f"called {_call_in_words(call, usual)}{_place(call.place)}"
+    reason = f"called {call_in_words(call, usual)}{place_in(call.place)}"
     began = call.entered_t_seconds
     return First(by_rank[odd], "elsewhere", began, reason, others, usual, call.place)
 
@@ -238,13 +238,13 @@ def _stuck(
     seen = seen_in(run, story, since)
     where = seen.own if seen else None
     if seen and seen.sleeps:
-        reason = "slept" + (_place(where) or _after_step(story))
+        reason = "slept" + (place_in(where) or _after_step(story))
     elif where:
-        reason = "was" + _place(where)
+        reason = "was" + place_in(where)
     elif seen and seen.waits_for:
         reason = f"waited for {seen.waits_for}{_after_step(story)}"
     elif (own := story.open_call) is not None and not _is_at(story, call):
-        reason = f"was in {_call_in_words(own, call)}{_place(own.place)}"
+        reason = f"was in {call_in_words(own, call)}{place_in(own.place)}"
     else:
         reason = f"had not come{_after_step(story)}"
     return First(story, "stuck", since, reason, waiting, call, where)
@@ -262,28 +262,11 @@ def _late(run: RecordedRun, late: list[RankStory], waiting: list[RankStory]) -> 
     where = seen.own if seen else None
     reason = f"came {seconds_in_words(came_t - began)} late"
     if where is not None:
-        reason += f" from{_place(where).removeprefix(' in')}"
+        reason += f" from{place_in(where).removeprefix(' in')}"
     return First(story, "late", began, reason, waiting, call, where)
 
 
 # ---- in words ------------------------------------------------------------------------------------
-
-
-def _call_in_words(call: CollectiveCall, other: CollectiveCall | None = None) -> str:
-    """ "all_reduce #1,204"; with the shape, if that is what differs."""
-    op = "the reduction of gradients" if call.op == "gradients" else call.op
-    text = f"{op} #{call.sequence:,}"
-    if other is not None and call.op == other.op and call.shape != other.shape:
-        text += f" of {_shape(call)} instead of {_shape(other)}"
-    return text
-
-
-def _shape(call: CollectiveCall) -> str:
-    return "x".join(str(side) for side in call.shape) or "one number"
-
-
-def _place(frame: PythonFrame | None) -> str:
-    return f" in {file_name(frame.file)}:{frame.line} {frame.function}" if frame else ""
 
 
 def _after_step(story: RankStory) -> str:
@@ -292,10 +275,7 @@ def _after_step(story: RankStory) -> str:
 
 
 def _named(stories: Sequence[RankStory]) -> str:
-    numbers = [str(story.rank) for story in stories[:MOST_NAMED]]
-    if len(stories) > MOST_NAMED:
-        numbers.append(counted(len(stories) - MOST_NAMED, "other"))
-    return f"rank{'s' if len(stories) > 1 else ''} {listed(numbers)}"
+    return ranks_in_words([story.rank for story in stories])
 
 
 def _told(first: First) -> str:
@@ -306,8 +286,8 @@ def _told(first: First) -> str:
         return text
     text += f" while {_named(first.waiting)} "
     if first.kind == "elsewhere":
-        return text + f"called {_call_in_words(first.call)}{_place(first.call.place)}"
-    text += f"waited in {_call_in_words(first.call)}"
+        return text + f"called {call_in_words(first.call)}{place_in(first.call.place)}"
+    text += f"waited in {call_in_words(first.call)}"
     gave_up = [s for s in first.waiting if s.has_waited and s.open_call and s.failed_t_seconds]
     if gave_up:
         waits = [

@@ -1,11 +1,12 @@
 """From what a person hands over to the logs in it.
 
 In: files, folders, pipes; plain, compressed, packed into a zip or tar, or notebooks. Out: `Inputs`:
-`Log`s, each with a name and a way to open it, what was passed over and why, and what could not be
-read to its end. What a file is, is seen in its first bytes, not in its name; only of a folder or
-an archive, where nobody chose each file, are source files, settings and checkpoints passed over by
-name: a program that mentions an error did not have it. Promises: nothing is written to the disk,
-nothing is followed out of a folder, everything is bounded (see unpacking.py and archives.py).
+`Log`s and, apart from them, dumps of PyTorch's Flight Recorder, each with a name and a way to open
+it, what was passed over and why, and what could not be read to its end. What a file is, is seen in
+its first bytes, not in its name; only of a folder or an archive, where nobody chose each file, are
+source files, settings and checkpoints passed over by name: a program that mentions an error did not
+have it. Promises: nothing is written to the disk, nothing is followed out of a folder, everything
+is bounded (see unpacking.py and archives.py).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from rerail.evidence.text.archives import (
     members_of,
     plain_name,
 )
+from rerail.evidence.text.flight_dumps import is_dump, is_dump_name
 from rerail.evidence.text.notebooks import MOST_BYTES, is_notebook, printed_by
 from rerail.evidence.text.scan import refuse_unless_text
 from rerail.evidence.text.unpacking import Unpacked, compression_of
@@ -70,6 +72,7 @@ class Log:
 class Inputs:
     deadline: Deadline
     logs: list[Log] = field(default_factory=list)
+    dumps: list[Log] = field(default_factory=list)  # of PyTorch's Flight Recorder
     skipped: list[tuple[str, str]] = field(default_factory=list)  # name, why
     notes: list[str] = field(default_factory=list)  # what was not read to its end; grows on reading
 
@@ -104,7 +107,7 @@ class _Finder:
 
     def inputs(self) -> Inputs:
         found = self._found
-        if found.logs:
+        if found.logs or found.dumps:
             return found
         if len(self._errors) == 1:
             raise self._errors[0]
@@ -223,6 +226,9 @@ class _Finder:
                 self._refuse(member.name, error)
 
     def _add_text(self, name: str, shown: str, head: bytes, opener: Opener) -> None:
+        if is_dump(head):
+            self._found.dumps.append(Log(name, shown, opener))
+            return
         if is_notebook(head):
             opener = _notebook(shown, opener)
         elif head.strip() or len(head) < HEAD_BYTES - 1:
@@ -279,6 +285,8 @@ def _files_in(folder: Path) -> Iterator[Path]:
 
 def _told_by_name(name: str) -> str:
     """Why a file that nobody chose is no log; empty if its bytes have to tell."""
+    if is_dump_name(name):
+        return ""
     suffix = Path(name).suffix.lower()
     if suffix in _CHECKPOINTS or ".tfevents." in name:
         return "a checkpoint or other data"
