@@ -194,6 +194,20 @@ def test_what_a_log_says_of_the_rank_s_own_failure_goes_first(tmp_path: Path) ->
     assert answer["facts"]["exception"] == "IndexError"
 
 
+def test_where_the_others_gave_up_is_not_where_it_failed(tmp_path: Path) -> None:
+    for rank in range(3):
+        last = [entry(2, state="started")] if rank != 1 else []
+        write(tmp_path, rank, [entry(1), *last])
+        if rank != 1:
+            said = 'Traceback (most recent call last):\n  File "/home/me/train.py", line 9, in f\n'
+            said += "    dist.all_reduce(x)\nRuntimeError: Timed out waiting 4000ms for recv\n"
+            (tmp_path / f"rank_{rank}.log").write_text(said)
+    answer = explained(tmp_path)
+    assert answer["headline"].startswith("Rank 1 had not entered all_reduce #2")
+    assert answer["facts"]["failed_first"] == "rank 1"
+    assert "where" not in answer["facts"]
+
+
 # ---- hostile -------------------------------------------------------------------------------------
 
 

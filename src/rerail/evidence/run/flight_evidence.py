@@ -38,6 +38,7 @@ MOST_SECONDS = 2.0
 MOST_NAMES = 3000
 LATE_SECONDS = 0.2
 _PREFIXES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
+_OF_A_PLACE = ("where", "raised_at")
 _OWN_FAILURE = ("own", "signal", "failed")
 
 
@@ -54,6 +55,9 @@ def with_dumps(evidence: Evidence | None, inputs: Inputs) -> Evidence:
     kept = [o for o in evidence.observations if o.kind != "failed-first"]
     facts = {**evidence.facts, "failed_first": found.data["who"], "rank_story": found.data["story"]}
     facts.pop("echoes", None)
+    process = (facts.get("where") or {}).get("process")
+    if process and process != found.data["who"]:  # where the others gave up
+        facts = {name: value for name, value in facts.items() if name not in _OF_A_PLACE}
     if where := found.data.get("where"):
         facts["where"] = where
     facts["dumps_read"] = len(dumps)
