@@ -145,7 +145,7 @@ def test_of_two_ranks_the_one_that_failed_first_is_named() -> None:
     (box,) = [box for box in folder.boxes() if box.rank == 1]
     assert (box.exception_type, box.pid) == ("ValueError", ranks[1].pid)
     document = explain_run(folder).to_json()
-    assert document["causes"][0]["id"] == "python-exception"
+    assert document["causes"][0]["id"] == "index-out-of-range"
     assert "label 7 is out of range" in json.dumps(document["causes"][0])
 
 
