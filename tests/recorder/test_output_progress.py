@@ -151,3 +151,20 @@ def test_any_bytes_in_any_pieces_are_read(
     point = RunFolder(writer.path).last_printed()
     assert (point is None) == (progress.latest is None)
     writer.close()
+
+
+@pytest.mark.parametrize("first_look", [1, 999, 1001, 1100, 1200, 5000])
+def test_the_beginning_is_known_however_much_came_before_the_first_look(
+    tmp_path: Path, first_look: int
+) -> None:
+    writer = Store(tmp_path).create_run(["true"], tmp_path, {}, has_terminal=False)
+    progress = OutputProgress(RunRecord(writer))
+    lines = [f"step {n} loss 0.5 lr 0.001\n".encode() for n in range(1, 10_001)]
+    for part in (lines[:first_look], lines[first_look:]):
+        progress.feed(b"".join(part), "stdout")
+        progress._look_at = 0.0
+        progress.look()
+    progress.close()
+    assert progress.latest is not None
+    assert (progress.latest.step, progress.latest.steps) == (10_000, 10_000)
+    writer.close()

@@ -17,7 +17,7 @@ from rerail.records import Outcome
 from rerail.store import RunWriter, Store
 
 KEY = "0a1b2c3d4e5f"
-EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{7*7}}"
+EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{1234567*7654321}}"
 
 
 def a_run(store: Store, outcome: Outcome, *command: str, **settings: Any) -> RunWriter:
@@ -157,7 +157,7 @@ def test_no_text_of_a_run_becomes_markup(groups: UiServer) -> None:
         status, _, body = groups.get(path)
         text = body.decode()
         assert status in (200, 404), (path, status)
-        assert "<script>" not in text and "<img" not in text and "49" not in text.split("alert")[0]
+        assert "<script>" not in text and "<img" not in text and "9449772114007" not in text
         assert not re.search(r"\son\w+=", text.replace(" onerror=alert(2)&gt;", ""))
         assert re.findall(r"<script[^>]*>", text) == re.findall(
             r'<script src="/static/[\w.]+" defer>', text

@@ -153,6 +153,10 @@ class _Unread:
         drawn = rest if is_redrawn else b""
         lines = [line for line in lines if line]
         most = MOST_FIRST_LINES if self._head_bytes else MOST_LINES
+        if self._head_bytes and not self._has_gap and len(lines) > most:
+            most //= 2  # the beginning is read as well as the end
+            found = [(line, True) for line in lines[:most]]
+            lines = lines[most:]
         follows = not self._has_gap and len(lines) <= most
         found += [(line, follows or at > 0) for at, line in enumerate(lines[-most:])]
         # Its end is kept, since nothing else tells that it was redrawn in place.
