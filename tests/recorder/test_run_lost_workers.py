@@ -42,7 +42,8 @@ def test_how_the_worker_ended_is_said_first(
     assert found.outcome.kind == "hang"
     assert said in found.headline
     assert "hangs_without_its_worker.py:" in found.headline
-    assert " waited " in found.headline and found.headline.endswith(" s for it.")
+    whom = "thread prefetch" if way == "thread" else "that process"
+    assert " waited " in found.headline and found.headline.endswith(f" s for {whom}.")
     lost = found.facts["hang"]["lost"]
     if way == "thread":
         assert (lost["thread"], lost["exception"]) == ("prefetch", "RuntimeError")

@@ -111,12 +111,19 @@ def weigh(evidence: Evidence, catalogue: Catalogue) -> dict[str, Case]:
         case = Case(cause)
         _signatures(case, by_kind.get("line", []), first, warned, words)
         _signs(case, by_kind, first)
-        # Whoever says in its output that it was told to end was told so by rerail.
-        is_ours = evidence.outcome.kind == "hang" and cause.policy.is_from_outside
-        is_ours = is_ours and not _is_of_whom_it_waited_for(case, by_kind)
-        if case.items and not is_ours and (has_failed or _tells_of_an_event(case)):
+        if case.items and (has_failed or _tells_of_an_event(case)):
             cases[cause.id] = case
-    return _without_who_ended_the_hang(cases, by_kind)
+    if evidence.outcome.kind == "hang" or _is_a_hang(cases):
+        return _without_who_ended_the_hang(cases, by_kind)
+    return cases
+
+
+def _is_a_hang(cases: dict[str, Case]) -> bool:
+    return any(
+        item.observation.kind == "stall" and case.own >= ENOUGH
+        for case in cases.values()
+        for item in case.speaks_for
+    )
 
 
 def _is_of_whom_it_waited_for(case: Case, by_kind: dict[str, list[Observation]]) -> bool:
@@ -128,14 +135,7 @@ def _is_of_whom_it_waited_for(case: Case, by_kind: dict[str, list[Observation]])
 def _without_who_ended_the_hang(
     cases: dict[str, Case], by_kind: dict[str, list[Observation]]
 ) -> dict[str, Case]:
-    """A run that hung and was then interrupted is what it hung in; Ctrl-C is how it ended."""
-    is_a_hang = any(
-        item.observation.kind == "stall" and case.own >= ENOUGH
-        for case in cases.values()
-        for item in case.speaks_for
-    )
-    if not is_a_hang:
-        return cases
+    """A run that hung is what it hung in; Ctrl-C, or rerail itself, is how it ended."""
     return {
         id: case
         for id, case in cases.items()

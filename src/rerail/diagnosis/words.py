@@ -137,12 +137,14 @@ def _hang(diagnosis: Diagnosis) -> str:
 
 
 def _waited(facts: dict[str, Any]) -> str:
-    """ "pool.py:10 waited 48 s for it": what the death of a worker led to."""
+    """ "pool.py:10 waited 48 s for that process": what the death of a worker led to."""
     hang = facts.get("hang") or {}
-    if not hang.get("lost"):
+    lost = hang.get("lost")
+    if not lost:
         return ""
-    place = place_in_words(hang.get("where") or {})
-    return f"{place or 'the program'} waited {seconds_in_words(hang['seconds'])} for it"
+    place = place_in_words(hang.get("where") or {}) or "the program"
+    whom = f"thread {lost['thread']}" if lost.get("thread") else "that process"
+    return f"{place} waited {seconds_in_words(hang['seconds'])} for {whom}"
 
 
 def _growth(facts: dict[str, Any]) -> str:

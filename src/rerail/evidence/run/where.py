@@ -28,4 +28,5 @@ def process_name(process: ProcessRecord, rank: int | None = None) -> str:
         return f"{worker} (pid {process.pid})"
     if process.role == "main":
         return "main process"
-    return f"{process.role} (pid {process.pid})"
+    role = "child process" if process.role == "multiprocessing" else process.role
+    return f"{role} (pid {process.pid})"
