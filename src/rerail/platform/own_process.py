@@ -82,9 +82,6 @@ def answers_of(process: subprocess.Popen[bytes], seconds: float) -> list[dict[st
     said = b""
     for data in _read(process, until):
         said += data
-        if not data:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(min(1.0, max(0.1, until - time.monotonic())))
     return answers_in(said)
 
 
@@ -99,16 +96,22 @@ def first_answer(process: subprocess.Popen[bytes], seconds: float) -> dict[str, 
 
 
 def _read(process: subprocess.Popen[bytes], until: float) -> Iterator[bytes]:
-    """What it prints, as it comes; empty bytes at its end."""
+    """What it prints, as it comes.
+
+    A process closes what it prints to a moment before it has ended. At that end this waits for it
+    a little: `poll` then says that it has ended, not that it still runs.
+    """
     assert process.stdout is not None
     descriptor = process.stdout.fileno()
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     while (left := until - time.monotonic()) > 0 and poll.poll(left * 1000):
         data = os.read(descriptor, 1 << 16)
-        yield data
         if not data:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(min(1.0, max(0.1, until - time.monotonic())))
             return
+        yield data
 
 
 def answers_in(said: bytes) -> list[dict[str, Any]]:
