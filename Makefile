@@ -58,7 +58,7 @@ test: setup  ## all tests that take seconds, in parallel
 	$(BIN)/python -m pytest -n 2 -m 'not slow'
 
 test-slow: setup $(if $(filter no,$(TRAINING)),,foreign)  ## the long ones: repetitions, chaos, whole stories, new property examples
-	$(BIN)/python -m pip install --quiet --group trackers --group ui-attack
+	$(BIN)/python -m pip install --quiet --group trackers --group ui-attack --group ray-jobs
 	$(BIN)/python -m pytest -n 2 -m slow
 	$(BIN)/python -m pytest -n 2 -m 'hypothesis and not slow' --hypothesis-profile=search
 

@@ -103,3 +103,34 @@ def test_without_a_record_the_error_says_where_to_look(
     monkeypatch.setattr("rerail.ray.explaining.PATIENCE_SECONDS", 0.0)
     with pytest.raises(UnknownRun, match="no worker of Ray that failed is on record"):
         rerail.ray.explain(RuntimeError("pid=4711"), home=tmp_path)
+
+
+# Asks for a worker, and hears of its end, through pipes: it is no process of the driver's tree.
+DRIVER = """\
+from pathlib import Path
+import rerail.ray
+
+class ActorDiedError(Exception):
+    __module__ = "ray.exceptions"
+
+Path("asked").write_text(rerail.ray.runtime_env()["py_executable"])
+raise ActorDiedError(f"The actor died.\\n\\tpid: {Path('pid').read_text()}\\nSome causes are")
+"""
+
+
+@pytest.mark.parametrize("names_it", [True, False])
+def test_the_answer_to_a_driver_is_how_its_worker_ended(tmp_path: Path, names_it: bool) -> None:
+    for pipe in ("asked", "pid"):
+        os.mkfifo(tmp_path / pipe)
+    (tmp_path / "driver.py").write_text(DRIVER if names_it else DRIVER.replace("pid:", "id:"))
+    command = [sys.executable, "-m", "rerail", "run", "--home=store", "--", sys.executable]
+    driver = subprocess.Popen(
+        [*command, "driver.py"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    asked = {"py_executable": (tmp_path / "asked").read_text()}
+    pid = start(asked, ["-c", PROGRAM, *SESSION]).split()[1]
+    (tmp_path / "pid").write_text(pid)
+    _, said = driver.communicate(timeout=60)
+    assert driver.returncode == 1, said
+    assert f"A multiprocessing child (pid {pid}) exited with code 3." in said
+    assert "worker-crashed" in said and "the command ended with exit code 1" in said

@@ -49,7 +49,7 @@ def explain_run(
 
     info = folder.info()
     evidence = collect_run(folder, history, Deadline(seconds))
-    evidence.facts["run"] = folder.id.rpartition("-")[2]
+    evidence.facts.setdefault("run", folder.id.rpartition("-")[2])
     diagnosis = replace(diagnose(evidence, catalogue, info.command), run=folder.id)
     if keeps and not folder.is_live():
         keep(folder, diagnosis.to_json())

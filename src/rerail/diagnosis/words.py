@@ -19,6 +19,7 @@ from rerail.wording import (
     listed,
     lost_in_words,
     place_in_words,
+    ray_worker_in_words,
     role_in_words,
     seconds_in_words,
 )
@@ -197,6 +198,8 @@ def _death(diagnosis: Diagnosis) -> str:
     of = min(deaths, key=lambda data: (data.get("pid") != lost, data.get("role") in _AT_THE_SIDE))
     rank = of.get("rank")
     who = role_in_words(of.get("role")) if rank is None else f"rank {rank}"
+    if rank is None and (of_ray := ray_worker_in_words(str(of.get("name") or ""))):
+        who = f"the {of_ray}"
     how = ending_in_words(of.get("signal"), of.get("exit_code"))
     return f"{who} (pid {of.get('pid')}) {how}"
 

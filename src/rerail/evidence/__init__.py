@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rerail.evidence.run.rank_logs import RankLog, rank_logs
     from rerail.evidence.run.rank_stories import RankStory, rank_stories
     from rerail.evidence.run.ranks import read_failed_first
+    from rerail.evidence.run.ray_driver import pids_in, who_failed_first, words_of_ray
     from rerail.evidence.run.stalls import read_stalls, telling_stall
     from rerail.evidence.run.trend import trend_of
     from rerail.evidence.run.where import process_name
@@ -52,6 +53,7 @@ __all__ = [
     "memory_at_peak",
     "no_such_file",
     "observe_text",
+    "pids_in",
     "process_name",
     "rank_logs",
     "rank_stories",
@@ -63,7 +65,9 @@ __all__ = [
     "to_lines",
     "trend_of",
     "url_error",
+    "who_failed_first",
     "with_dumps",
+    "words_of_ray",
 ]
 
 __getattr__ = door(
@@ -91,6 +95,7 @@ __getattr__ = door(
         "memory_at_peak": "run.memory",
         "no_such_file": "text.typed_names",
         "observe_text": "text.logs",
+        "pids_in": "run.ray_driver",
         "process_name": "run.where",
         "rank_logs": "run.rank_logs",
         "rank_stories": "run.rank_stories",
@@ -102,6 +107,8 @@ __getattr__ = door(
         "to_lines": "text.lines",
         "trend_of": "run.trend",
         "url_error": "text.typed_names",
+        "who_failed_first": "run.ray_driver",
         "with_dumps": "run.flight_evidence",
+        "words_of_ray": "run.ray_driver",
     },
 )

@@ -20,8 +20,8 @@ from typing import Any
 import rerail
 from rerail.errors import UsageError
 from rerail.platform.own_process import own_process
-from rerail.ray.explaining import tell_of_deaths
-from rerail.store import Store, find_home
+from rerail.ray.explaining import home_of_workers, tell_of_deaths
+from rerail.store import Store
 
 # Each of these makes an interpreter of its own, which is `python` once Ray has activated it.
 _OWN_PYTHON = ("pip", "uv", "conda")
@@ -39,8 +39,8 @@ def runtime_env(
 ) -> dict[str, Any]:
     """`more` is the runtime_env that the job has anyway; what this gives contains it.
 
-    The runs go to `home`, else RERAIL_HOME, else `.rerail` here; a node that does not see this
-    folder keeps them in one of the same name.
+    The runs go to `home`, else to where this driver is recorded, else RERAIL_HOME, else `.rerail`
+    here; a node that does not see this folder keeps them in one of the same name.
     """
     environment = dict(more or {})
     for name in _IN_A_CONTAINER:
@@ -49,7 +49,7 @@ def runtime_env(
                 f"workers in a container ({name}) are not recorded from outside it",
                 "Put rerail into the image and start it there: docs/ray.md.",
             )
-    place = find_home(home)
+    place = home_of_workers(home, for_reading=False)
     Store(place)
     job = f"ray-{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
     has_own_python = any(name in environment for name in _OWN_PYTHON)

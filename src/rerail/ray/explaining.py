@@ -13,11 +13,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rerail.errors import UnknownRun
-from rerail.platform.patterns import linear
-from rerail.store import RunFolder, Store, find_home
+from rerail.evidence import pids_in, who_failed_first, words_of_ray
+from rerail.store import RunFolder, Store, find_home, layout
 
 if TYPE_CHECKING:
     from rerail.diagnosis import Diagnosis
@@ -25,16 +25,27 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 5.0  # a recorder writes the end of its run while the driver hears of it
 _POLL_SECONDS = 0.05
 _MOST_CAUSES = 20
-_PID = linear(r"\bpid(?:=|: ?)(\d{1,10})\b|Worker PID: (\d{1,10})")
 _OF_RAY = ("ray.exceptions", "ray.train", "ray.tune")
 
 _told: set[str] = set()  # jobs of this process whose deaths are told
 
 
+def home_of_workers(home: str | os.PathLike[str] | None, *, for_reading: bool) -> Path:
+    """What was said, else the store that holds the record of this driver, else that of the folder.
+
+    The answer to the driver's end then finds the workers: `evidence/run/ray_driver.py`.
+    """
+    agent = os.environ.get("RERAIL_AGENT")  # of `rerail run -- python driver.py`: RUN/agent
+    runs_of_driver = Path(agent).parent.parent if agent and home is None else None
+    if runs_of_driver is not None and runs_of_driver.name == layout.RUNS:
+        return runs_of_driver.parent
+    return find_home(home, for_reading=for_reading)
+
+
 def runs(*, home: str | os.PathLike[str] | None = None, job: str | None = None) -> list[RunFolder]:
     """The workers on record, oldest first; of one call of `runtime_env` if `job` names it."""
     found = []
-    for summary in Store(find_home(home, for_reading=True)).listing().summaries:
+    for summary in Store(home_of_workers(home, for_reading=True)).listing().summaries:
         about = summary.info.settings.get("ray")
         if isinstance(about, dict) and (job is None or about.get("job") == job):
             found.append(RunFolder(summary.path))
@@ -53,15 +64,15 @@ def explain(
     """
     from rerail.diagnosis import explain_run
 
-    store = Store(find_home(home, for_reading=True))
+    store = Store(home_of_workers(home, for_reading=True))
     pids = _pids(error) if error is not None else []
     until = time.monotonic() + PATIENCE_SECONDS
     while True:
         workers = runs(home=store.home, job=job)
-        chosen = _chosen(workers, pids)
+        chosen = who_failed_first(workers, pids)
         is_late = time.monotonic() > until
         is_over = chosen is not None and chosen.info().state != "running"
-        if chosen is not None and is_over and (is_late or _words_of_ray(chosen)):
+        if chosen is not None and is_over and (is_late or words_of_ray(chosen)):
             return explain_run(chosen, store.history(chosen.info()), keeps=True)
         if is_late:
             break
@@ -72,39 +83,8 @@ def explain(
     )
 
 
-def _chosen(workers: list[RunFolder], pids: list[int]) -> RunFolder | None:
-    """Of the processes that the error names, or of all: the first that ended badly by itself."""
-    named = [run for run in workers if run.info().root_pid in pids] if pids else workers
-    failed = []
-    for run in named:
-        info = run.info()
-        if info.outcome is None or info.outcome.kind == "ok" or _is_ended_by_ray(run):
-            continue
-        failed.append((info.started_unix + (info.elapsed_seconds or 0.0), run))
-    if failed:
-        return min(failed, key=lambda each: each[0])[1]
-    return named[-1] if pids and named else None
-
-
-def _is_ended_by_ray(run: RunFolder) -> bool:
-    """Once one worker has failed, Ray ends the others."""
-    told = _words_of_ray(run)
-    return any(str(data.get("exit_type", "")).startswith("INTENDED") for data in told)
-
-
-def _words_of_ray(run: RunFolder) -> list[dict[str, Any]]:
-    """The last thing that its recorder writes."""
-    return [event.data for event in run.events() if event.kind == "ray"]
-
-
 def _pids(error: BaseException) -> list[int]:
-    found: list[int] = []
-    for each in _with_causes(error):
-        for match in _PID.finditer(str(each)[:100_000]):
-            pid = int(match[1] or match[2])
-            if pid not in found:
-                found.append(pid)
-    return found
+    return pids_in(str(each) for each in _with_causes(error))
 
 
 def _with_causes(error: BaseException) -> Iterator[BaseException]:

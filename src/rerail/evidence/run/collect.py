@@ -39,6 +39,7 @@ from rerail.evidence.run.progress import (
     read_settings,
 )
 from rerail.evidence.run.ranks import read_failed_first
+from rerail.evidence.run.ray_driver import with_worker_of_ray
 from rerail.evidence.run.ray_worker import outcome_by_ray, ray_facts, read_ray, with_ray_words
 from rerail.evidence.run.stalls import read_stalls
 from rerail.evidence.run.unrecorded import read_unrecorded_crashes
@@ -88,7 +89,10 @@ def collect_run(
     run = read_material(folder)
     printed = with_ray_words(run, observe_output(folder, deadline), deadline)
     text = with_log_files(run, printed, deadline)
-    return collect_recorded(run, _past_ends(history, deadline), text, deadline)
+    evidence = collect_recorded(run, _past_ends(history, deadline), text, deadline)
+    return with_worker_of_ray(
+        folder, evidence, lambda worker: collect_run(worker, deadline=deadline)
+    )
 
 
 def collect_recorded(
