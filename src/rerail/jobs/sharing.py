@@ -7,6 +7,7 @@ raises; the end of a run waits for PATIENCE_SECONDS at most.
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -114,6 +115,7 @@ def _beat_seconds(where: str, environ: Mapping[str, str]) -> float:
     if "://" in where and not where.startswith("file://"):
         usual = _STORE_BEAT_SECONDS
     try:
-        return max(_SHORTEST_BEAT_SECONDS, float(environ[BEAT_VARIABLE]))
+        said = float(environ[BEAT_VARIABLE])
     except (KeyError, ValueError):
         return usual
+    return max(_SHORTEST_BEAT_SECONDS, said) if math.isfinite(said) else usual
