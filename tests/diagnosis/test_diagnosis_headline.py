@@ -113,6 +113,12 @@ def test_remedies_are_those_of_what_the_run_used() -> None:
     assert "fewer-workers" in remedies("host-oom", {})  # of a log nobody knows
 
 
+def test_a_log_gets_no_remedy_that_needs_a_record_or_other_last_words() -> None:
+    assert remedies("native-segfault", {}) == ["record-it", "upgrade"]
+    assert remedies("native-segfault", {"run": "4f1a"}) == ["name-the-library", "upgrade"]
+    assert "end-threads-first" in remedies("native-segfault", {"terminated": "without"})
+
+
 def test_a_remedy_names_the_package(tmp_path: Path) -> None:
     log = tmp_path / "train.log"
     log.write_text("ModuleNotFoundError: No module named 'cv2.dnn'\n")

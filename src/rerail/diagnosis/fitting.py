@@ -2,8 +2,8 @@
 
 In: a cause and the facts of a run or log. Out: the same cause with what fits. A remedy says in
 `when` which facts it is for (a DataLoader with workers, several ranks, a leak in native code). Of a
-log, or of a run in whose processes nothing was recorded, too little is known to leave any out.
-Promises: never an empty list where the cause has any.
+log, or of a run in whose processes nothing was recorded, most facts are not known: there only what
+asks for one of KNOWN_OF_ALL can be left out. Promises: never an empty list where the cause has any.
 """
 
 from __future__ import annotations
@@ -15,11 +15,17 @@ from typing import Any
 from rerail.catalogue import Cause, Experiment, Remedy, fill
 from rerail.diagnosis.conditions import fits
 
+KNOWN_OF_ALL = frozenset({"run", "terminated"})  # whether it was recorded, and what its text says
+
 
 def fitted(cause: Cause, facts: dict[str, Any], words: Mapping[str, str]) -> Cause:
-    is_known = facts.get("uses") is not None
-    remedies = tuple(r for r in cause.remedies if not is_known or fits(facts, r.when))
-    experiments = tuple(e for e in cause.experiments if not is_known or fits(facts, e.when))
+    is_recorded = facts.get("uses") is not None
+
+    def may_fit(when: dict[str, Any]) -> bool:
+        return not (is_recorded or when.keys() <= KNOWN_OF_ALL) or fits(facts, when)
+
+    remedies = tuple(each for each in cause.remedies if may_fit(each.when))
+    experiments = tuple(each for each in cause.experiments if may_fit(each.when))
     return replace(
         cause,
         remedies=tuple(_filled_remedy(each, words) for each in remedies or cause.remedies),
