@@ -191,7 +191,8 @@ _SAID = (
         r"(?:load|restor)(?:e|ing)?\b.{0,40}model from",
     ),
     _place("checkpoint-saving", r"sav\w+ .{0,40}(?:checkpoint|ckpt|weights|snapshot|model to)"),
-    _place("download", r"download|huggingface\.co|hf-mirror|https?://"),
+    # An address by number, or localhost, is a dashboard or a rendezvous, not a place to load from.
+    _place("download", r"download|huggingface\.co|hf-mirror|https?://(?:[a-km-z]|l[a-np-z])"),
     _place(
         "data-opening",
         r"(?:load|read|build|prepar|creat)\w* .{0,30}(?:dataset|data set|training data|corpus)",
