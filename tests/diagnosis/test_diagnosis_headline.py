@@ -142,6 +142,38 @@ def test_the_place_in_a_log_is_the_programs_own(tmp_path: Path) -> None:
     assert diagnosis.headline.endswith("in train.py:12 main().")
 
 
+FAULTHANDLER = (
+    "Fatal Python error: Segmentation fault\n\n"
+    "Thread 0x00007f2c (most recent call first):\n"
+    '  File "/home/me/prefetch.py", line 31 in run\n\n'
+    "Current thread 0x00007f2b (most recent call first):\n"
+    '  File "/usr/lib/python3.11/ctypes/__init__.py", line 519 in string_at\n'
+    '  File "/home/me/train.py", line 6 in update\n'
+    '  File "/home/me/train.py", line 20 in <module>\n'
+)
+
+
+def test_the_place_of_a_crash_is_that_of_the_thread_that_crashed(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text(f"step 3 loss 0.5\n{FAULTHANDLER}")
+    assert explain_logs([log]).headline == "SIGSEGV in train.py:6 update() (step 3)."
+
+
+def test_the_place_of_a_crash_is_not_that_of_who_heard_of_it(tmp_path: Path) -> None:
+    echo = (
+        'Traceback (most recent call last):\n  File "/home/me/driver.py", line 7, in <module>\n'
+        "    ray.get(Server.remote().update.remote())\n"
+        "ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.\n"
+    )
+    of_worker = "".join(
+        f"(Server pid=28302) {line}\n"
+        for line in FAULTHANDLER.replace("Current thread 0x00007f2b", "Stack").splitlines()
+    )
+    log = tmp_path / "driver.log"
+    log.write_text(f"{echo}{of_worker}")
+    assert explain_logs([log]).headline == "SIGSEGV in train.py:6 update() (pid 28302)."
+
+
 def test_of_several_logs_the_place_is_that_of_the_rank_that_failed_first(tmp_path: Path) -> None:
     echo = 'Traceback (most recent call last):\n  File "t.py", line 3, in echo\nRuntimeError: '
     echo += "[gloo/transport/tcp/pair.cc:598] Connection closed by peer [::1]:9\n"

@@ -2,7 +2,8 @@
 
 In: clean lines. Out: `NativeStack`s: frames innermost first as (library, function), which tool
 wrote them, and whether the same function repeats so often that the stack must have run out.
-Also the dumps of faulthandler and py-spy, which give Python frames instead.
+Also the dumps of faulthandler and py-spy, which give Python frames instead; of the thread that
+crashed, faulthandler's also says where in the program's own code it was.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rerail.evidence.text.lines import Line
+from rerail.platform.own_code import is_own
 from rerail.platform.patterns import linear
 
 _GDB = linear(
@@ -28,7 +30,10 @@ _GLIBC = linear(
     r"(?P<library>/?[^\s(]+)\((?P<function>[^)+]*)(?:\+0x[0-9a-f]+)?\) ?\[0x[0-9a-f]+\]"
 )
 _APPLE = linear(r"\d+\s+(?P<library>[\w.+-]+)\s+0x[0-9a-f]{8,} (?P<function>\S.*?)(?: \+ \d+)?$")
-_FAULTHANDLER = linear(r"(?:Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\)")
+_FAULTHANDLER = linear(
+    r"(?:(?P<crashed>Current thread)|Thread) 0x[0-9a-f]+ .*\(most recent call first\)"
+    r"|(?P<only>Stack) \(most recent call first\)"
+)
 _PY_FRAME = linear(r"\s+File \"(?P<file>[^\"]+)\", line (?P<line>\d+),? in (?P<function>\S+)")
 _FATAL = linear(r"Fatal Python error: (?P<fatal>.+)|Windows fatal exception: (?P<windows>.+)")
 _PYSPY = linear(r"Thread .*\((?:idle|active|active\+gil)\)|Thread \((?:idle|active)[^)]*\)")
@@ -46,6 +51,8 @@ class NativeStack:
     frames: list[tuple[str, str]] = field(default_factory=list)
     fatal: str = ""
     deepest: int = 0  # the highest frame number
+    is_of_crash: bool = False  # faulthandler: the thread in which the fatal error happened
+    where: dict[str, Any] | None = None  # there, the innermost frame of the program's own code
 
     @property
     def library(self) -> str:
@@ -88,6 +95,7 @@ class _Frame(NamedTuple):
     library: str
     function: str
     number: int = 0
+    place: tuple[str, int, str] | None = None  # of a Python frame: file, line, function
 
 
 def find_native_stacks(lines: Sequence[Line]) -> list[NativeStack]:
@@ -116,9 +124,11 @@ def find_native_stacks(lines: Sequence[Line]) -> list[NativeStack]:
             found = _telling(found)
             if len(found) == MOST_STACKS:
                 break
-            current = NativeStack(line, tool, fatal=fatal)
+            current = NativeStack(line, tool, fatal=fatal, is_of_crash=_is_of_crash(text))
             found.append(current)
         if frame:
+            if current.is_of_crash and current.where is None and frame.place:
+                current.where = _own_place(*frame.place)
             if len(current.frames) < MOST_FRAMES:
                 current.frames.append((frame.library, frame.function))
             current.deepest = max(current.deepest, frame.number)
@@ -138,9 +148,22 @@ def _dump_begins(text: str) -> str | None:
     return None
 
 
+def _is_of_crash(text: str) -> bool:
+    """Whether the dump that begins here is of the thread that crashed; others stand beside it."""
+    begins = _FAULTHANDLER.search(text) if "(most recent call first)" in text else None
+    return begins is not None and (begins["crashed"] or begins["only"]) is not None
+
+
+def _own_place(file: str, line: int, function: str) -> dict[str, Any] | None:
+    return {"file": file, "line": line, "function": function} if is_own(file) else None
+
+
 def _frame(text: str, current: NativeStack | None) -> _Frame | None:
     if current and current.tool == "faulthandler" and (match := _PY_FRAME.match(text)):
-        return _Frame("faulthandler", "", f"{match.group('file')}:{match.group('function')}")
+        file, line, function = match.group("file", "line", "function")
+        return _Frame(
+            "faulthandler", "", f"{file}:{function}", place=(file, int(line[:9]), function)
+        )
     if current and current.tool == "py-spy" and (match := _PYSPY_FRAME.match(text)):
         return _Frame("py-spy", "", f"{match.group('file')}:{match.group('function')}")
     stripped = text.lstrip()

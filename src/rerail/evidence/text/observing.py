@@ -72,6 +72,8 @@ class TextObserver:
         )
         self._causes_at: dict[int, set[str]] = {}
         self._fatal: list[TracebackText] = []
+        self._has_own_exception = False  # one that is no echo
+        self._crashed_at: dict[str, Any] | None = None  # says faulthandler
 
     def _add(self, kind: str, text: str, line: int, **data: Any) -> None:
         kept = {key: value for key, value in data.items() if value not in (None, "", ())}
@@ -189,7 +191,9 @@ class TextObserver:
                 is_lone=not found.frames and not found.has_header,
                 was_handled=handled,
             )
-        self._fatal = [found for found, is_echo in fatal if not is_echo] or [f for f, _ in fatal]
+        own = [found for found, is_echo in fatal if not is_echo]
+        self._has_own_exception = bool(own)
+        self._fatal = own or [found for found, _ in fatal]
 
     def _is_in_words(self, match: SignatureMatch) -> bool | None:
         return (self.words is not None and match.traceback is self.words) or None
@@ -226,6 +230,8 @@ class TextObserver:
                 facts["exception"] = found.type
             if found.frames or "exception" not in facts:
                 facts["exception_text"] = found.text[:MOST_MESSAGE]
+        if self._crashed_at is not None and not self._has_own_exception:
+            facts["where"] = self._crashed_at
 
     def _where(self, found: TracebackText) -> dict[str, Any] | None:
         where = found.where
@@ -288,8 +294,13 @@ class TextObserver:
                 is_waiting=stack.is_waiting or None,
                 resumed=resumed,
             )
-            if stack.library and not resumed:
+            if resumed:
+                continue
+            if stack.library:
                 self.found.facts.setdefault("library", stack.library)
+            if stack.fatal and stack.where:
+                process = stack.first.stream or self._who
+                self._crashed_at = {**stack.where, **({"process": process} if process else {})}
 
     def memory(self, lines: Sequence[Line]) -> None:
         for shortage in find_shortages(lines):
