@@ -159,6 +159,27 @@ def test_the_place_of_a_crash_is_that_of_the_thread_that_crashed(tmp_path: Path)
     assert explain_logs([log]).headline == "SIGSEGV in train.py:6 update() (step 3)."
 
 
+@pytest.mark.parametrize(
+    "dump",
+    [
+        "Timeout (0:00:30)!\nThread 0x00007f2d (most recent call first):\n"
+        '  File "/home/me/prefetch.py", line 31 in run\n\n'
+        "Thread 0x00007f2c (most recent call first):\n"
+        '  File "/usr/lib/python3.11/queue.py", line 171 in get\n'
+        '  File "/home/me/data.py", line 88 in next_batch\n',
+        'Thread 4711 (idle): "MainThread"\n    wait (threading.py:320)\n    get (queue.py:171)\n'
+        "    next_batch (data.py:88)\n    <module> (train.py:40)\n"
+        'Thread 4712 (idle): "Thread-1"\n    run (prefetch.py:31)\n',
+    ],
+)
+def test_the_place_of_a_hang_is_that_of_the_main_thread(tmp_path: Path, dump: str) -> None:
+    log = tmp_path / "train.log"
+    log.write_text(f"step 3 loss 0.5\n{dump}")
+    diagnosis = explain_logs([log])
+    assert diagnosis.headline.endswith("in data.py:88 next_batch() (step 3).")
+    assert diagnosis.outcome is not None and diagnosis.outcome.kind == "unknown"  # nothing raised
+
+
 def test_the_place_of_a_crash_is_not_that_of_who_heard_of_it(tmp_path: Path) -> None:
     echo = (
         'Traceback (most recent call last):\n  File "/home/me/driver.py", line 7, in <module>\n'

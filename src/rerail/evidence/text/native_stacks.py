@@ -2,12 +2,13 @@
 
 In: clean lines. Out: `NativeStack`s: frames innermost first as (library, function), which tool
 wrote them, and whether the same function repeats so often that the stack must have run out.
-Also the dumps of faulthandler and py-spy, which give Python frames instead; of the thread that
-crashed, faulthandler's also says where in the program's own code it was.
+Also the dumps of faulthandler and py-spy, which give Python frames instead, and with them where in
+the program's own code each thread was.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -38,6 +39,7 @@ _PY_FRAME = linear(r"\s+File \"(?P<file>[^\"]+)\", line (?P<line>\d+),? in (?P<f
 _FATAL = linear(r"Fatal Python error: (?P<fatal>.+)|Windows fatal exception: (?P<windows>.+)")
 _PYSPY = linear(r"Thread .*\((?:idle|active|active\+gil)\)|Thread \((?:idle|active)[^)]*\)")
 _PYSPY_FRAME = linear(r"\s+(?P<function>[\w<>.]+) \((?P<file>[^()]+):(?P<line>\d+)\)")
+_PYTHON_DUMPS = ("faulthandler", "py-spy")
 REPEATS = 25  # the same function this often in what was pasted: a recursion
 DEEP = 400  # a frame of this number: a recursion, however little of it was pasted
 MOST_STACKS = 20  # the first of a log
@@ -52,7 +54,8 @@ class NativeStack:
     fatal: str = ""
     deepest: int = 0  # the highest frame number
     is_of_crash: bool = False  # faulthandler: the thread in which the fatal error happened
-    where: dict[str, Any] | None = None  # there, the innermost frame of the program's own code
+    is_of_main: bool = False  # py-spy: the main thread
+    where: dict[str, Any] | None = None  # the innermost Python frame of the program's own code
 
     @property
     def library(self) -> str:
@@ -124,11 +127,17 @@ def find_native_stacks(lines: Sequence[Line]) -> list[NativeStack]:
             found = _telling(found)
             if len(found) == MOST_STACKS:
                 break
-            current = NativeStack(line, tool, fatal=fatal, is_of_crash=_is_of_crash(text))
+            current = NativeStack(
+                line,
+                tool,
+                fatal=fatal,
+                is_of_crash=_is_of_crash(text),
+                is_of_main=tool == "py-spy" and '"MainThread"' in text,
+            )
             found.append(current)
         if frame:
-            if current.is_of_crash and current.where is None and frame.place:
-                current.where = _own_place(*frame.place)
+            if current.where is None and frame.place:
+                current.where = _own_place(*frame.place, is_short=tool == "py-spy")
             if len(current.frames) < MOST_FRAMES:
                 current.frames.append((frame.library, frame.function))
             current.deepest = max(current.deepest, frame.number)
@@ -154,18 +163,38 @@ def _is_of_crash(text: str) -> bool:
     return begins is not None and (begins["crashed"] or begins["only"]) is not None
 
 
-def _own_place(file: str, line: int, function: str) -> dict[str, Any] | None:
-    return {"file": file, "line": line, "function": function} if is_own(file) else None
+def _own_place(file: str, line: int, function: str, *, is_short: bool) -> dict[str, Any] | None:
+    if not is_own(file, is_short=is_short):
+        return None
+    return {"file": file, "line": line, "function": function}
+
+
+def place_of_crash(stacks: Sequence[NativeStack]) -> NativeStack | None:
+    """The thread that crashed, of the last dump that says so with a place."""
+    crashed = [stack for stack in stacks if stack.fatal and stack.is_of_crash and stack.where]
+    return crashed[-1] if crashed else None
+
+
+def place_of_hang(stacks: Sequence[NativeStack]) -> NativeStack | None:
+    """The main thread of the last dump of a process that stood still.
+
+    py-spy names it; faulthandler dumps the threads newest first, so that the main one is its last.
+    """
+    dumps = [stack for stack in stacks if stack.tool in _PYTHON_DUMPS and not stack.fatal]
+    named = [stack for stack in dumps if stack.is_of_main]
+    return next((stack for stack in reversed(named or dumps) if stack.where), None)
+
+
+def _python_frame(tool: str, match: re.Match[str]) -> _Frame:
+    file, line, function = match.group("file", "line", "function")
+    return _Frame(tool, "", f"{file}:{function}", place=(file, int(line[:9]), function))
 
 
 def _frame(text: str, current: NativeStack | None) -> _Frame | None:
     if current and current.tool == "faulthandler" and (match := _PY_FRAME.match(text)):
-        file, line, function = match.group("file", "line", "function")
-        return _Frame(
-            "faulthandler", "", f"{file}:{function}", place=(file, int(line[:9]), function)
-        )
+        return _python_frame("faulthandler", match)
     if current and current.tool == "py-spy" and (match := _PYSPY_FRAME.match(text)):
-        return _Frame("py-spy", "", f"{match.group('file')}:{match.group('function')}")
+        return _python_frame("py-spy", match)
     stripped = text.lstrip()
     if stripped.startswith(("#", "* frame", "frame #")):
         if "`" in text and (match := _LLDB.match(text)):

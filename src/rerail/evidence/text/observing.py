@@ -17,7 +17,11 @@ from rerail.evidence.text.kernel_lines import find_kernel_lines
 from rerail.evidence.text.last_words import HINT_TYPE
 from rerail.evidence.text.lines import Line
 from rerail.evidence.text.memory import find_printed_growth, find_shortages
-from rerail.evidence.text.native_stacks import find_native_stacks
+from rerail.evidence.text.native_stacks import (
+    find_native_stacks,
+    place_of_crash,
+    place_of_hang,
+)
 from rerail.evidence.text.phases import phase_of_line, phase_of_traceback
 from rerail.evidence.text.progress import (
     ProgressPoint,
@@ -73,7 +77,7 @@ class TextObserver:
         self._causes_at: dict[int, set[str]] = {}
         self._fatal: list[TracebackText] = []
         self._has_own_exception = False  # one that is no echo
-        self._crashed_at: dict[str, Any] | None = None  # says faulthandler
+        self._stood_at: dict[str, Any] | None = None  # where it crashed or hung, says a dump
 
     def _add(self, kind: str, text: str, line: int, **data: Any) -> None:
         kept = {key: value for key, value in data.items() if value not in (None, "", ())}
@@ -230,8 +234,8 @@ class TextObserver:
                 facts["exception"] = found.type
             if found.frames or "exception" not in facts:
                 facts["exception_text"] = found.text[:MOST_MESSAGE]
-        if self._crashed_at is not None and not self._has_own_exception:
-            facts["where"] = self._crashed_at
+        if self._stood_at is not None and not self._has_own_exception:
+            facts["where"] = self._stood_at
 
     def _where(self, found: TracebackText) -> dict[str, Any] | None:
         where = found.where
@@ -275,6 +279,7 @@ class TextObserver:
             )
             if library := found.fields.get("library"):
                 self.found.facts.setdefault("library", library)
+        lasting = []
         for stack in find_native_stacks(lines):
             resumed = self._resumption.after(stack.first.number, is_fatal=True)
             kind = "faulthandler" if stack.tool in ("faulthandler", "py-spy") else "native-stack"
@@ -294,13 +299,14 @@ class TextObserver:
                 is_waiting=stack.is_waiting or None,
                 resumed=resumed,
             )
-            if resumed:
-                continue
-            if stack.library:
-                self.found.facts.setdefault("library", stack.library)
-            if stack.fatal and stack.where:
-                process = stack.first.stream or self._who
-                self._crashed_at = {**stack.where, **({"process": process} if process else {})}
+            if not resumed:
+                lasting.append(stack)
+                if stack.library:
+                    self.found.facts.setdefault("library", stack.library)
+        telling = place_of_crash(lasting) or place_of_hang(lasting)
+        if telling is not None and telling.where:
+            process = telling.first.stream or self._who
+            self._stood_at = {**telling.where, **({"process": process} if process else {})}
 
     def memory(self, lines: Sequence[Line]) -> None:
         for shortage in find_shortages(lines):

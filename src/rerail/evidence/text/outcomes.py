@@ -34,7 +34,8 @@ def outcome_of(
     fatal = [
         t
         for t in tracebacks
-        if not t.is_ignored and not resumption.after(t.last_line, is_fatal=True)
+        if not (t.is_ignored or (t.is_dump and not t.type))
+        and not resumption.after(t.last_line, is_fatal=True)
     ]
     if fatal:
         last = fatal[-1]

@@ -75,6 +75,9 @@ class TracebackText:
     worker: str | None = None  # "DataLoader worker 0"
     is_ignored: bool = False  # "Exception ignored in": the program goes on
     has_header: bool = False
+    is_dump: bool = (
+        False  # frames of faulthandler, below "most recent call first": nothing was raised
+    )
     is_message_lost: bool = False  # its header has the type, and the paste ends before the rest
     stamp_text: str = ""
     sources: list[str] = field(default_factory=list)  # of each frame: its line of code, or ""
@@ -175,6 +178,7 @@ class _Reader:
         self._open: dict[str, _Open] = {}
         self._found: list[TracebackText] = []
         self._ignored_at: dict[str, int] = {}
+        self._dump_at: dict[str, int] = {}
 
     def finish(self) -> list[TracebackText]:
         for stream in list(self._open):
@@ -205,6 +209,8 @@ class _Reader:
             return
         if "Exception ignored in" in text:
             self._ignored_at[stream] = line.number
+        elif "(most recent call first)" in text:
+            self._dump_at[stream] = line.number
         frame = _FRAME.match(text) if "File " in text else None
         if frame is None and ("in " in text and "(" in text):
             frame = _IPYTHON_FRAME.match(text)
@@ -239,6 +245,7 @@ class _Reader:
         if current is None or current.found.type:
             self._close(stream)
             current = self._open[stream] = _Open(line, has_header=False)
+            current.found.is_dump = line.number - self._dump_at.get(stream, -9) <= 1
         file, *at, function = frame.groups()  # IPython's frames have no line
         number = int(at[0]) if at and at[0] else 0
         current.found.add_frame(file, number, (function or "").strip())
