@@ -7,7 +7,7 @@ them (700 MiB is what a cgroup of 734003200 bytes was asked for); a whole number
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import PurePosixPath
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, Protocol
 
 from rerail.records import ProcessRecord
@@ -160,7 +160,9 @@ def listed(words: Sequence[str], last: str = "and") -> str:
 
 def file_name(path: str) -> str:
     """The last part of a path from the recorded machine, which need not be this one."""
-    return PurePosixPath(path.removesuffix(" (deleted)")).name or path
+    path = path.removesuffix(" (deleted)")
+    of_windows = path[1:3] == ":\\" or path.startswith("\\\\")
+    return (PureWindowsPath if of_windows else PurePosixPath)(path).name or path
 
 
 def counted(count: int, noun: str) -> str:
@@ -173,7 +175,8 @@ def place_in_words(where: Mapping[str, Any], shown: Callable[[str], str] = file_
         return ""
     line = f":{where['line']}" if where.get("line") else ""
     function = str(where.get("function") or "")
-    called = f" {function}()" if function and not function.startswith("<module") else ""
+    is_name = function and (function == "<lambda>" or not function.startswith("<"))
+    called = f" {function}()" if is_name else ""
     return f"{shown(str(where['file']))}{line}{called}"
 
 

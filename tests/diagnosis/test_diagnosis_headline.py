@@ -180,6 +180,17 @@ def test_the_place_of_a_hang_is_that_of_the_main_thread(tmp_path: Path, dump: st
     assert diagnosis.outcome is not None and diagnosis.outcome.kind == "unknown"  # nothing raised
 
 
+def test_a_traceback_without_its_last_line_has_a_place_too(tmp_path: Path) -> None:
+    """As it is pasted, or as another process writes between its lines."""
+    log = tmp_path / "train.log"
+    log.write_text(
+        "OSError: [Errno 28] No space left on device\n"
+        'Traceback (most recent call last):\n  File "D:\\work\\train.py", line 78, in save\n'
+        '  File "D:\\envs\\t\\lib\\zipfile.py", line 1281, in close\n'
+    )
+    assert explain_logs([log]).headline.endswith("in train.py:78 save().")
+
+
 def test_the_place_of_a_crash_is_not_that_of_who_heard_of_it(tmp_path: Path) -> None:
     echo = (
         'Traceback (most recent call last):\n  File "/home/me/driver.py", line 7, in <module>\n'

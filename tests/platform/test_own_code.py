@@ -24,6 +24,7 @@ from rerail.records import PythonFrame
         "<ipython-input-3-abc>",
         "/tmp/ipykernel_12/345.py",
         "C:\\Users\\me\\train.py",
+        "D:\\work\\lib\\datasets.py",
         "/workspace/python/lib/train.py",
         "/home/me/bin/train",
         "/usr/src/app/main.py",
@@ -48,6 +49,8 @@ def test_the_users_own_files(path: str) -> None:
         "/srv/my_env/bin/papermill",
         "/usr/local/bin/accelerate",
         "C:\\Python311\\Lib\\threading.py",
+        "D:\\envs\\torch\\lib\\multiprocessing\\context.py",
+        "/shared/tools/torchrun",
         "C:\\env\\Lib\\site-packages\\torch\\nn\\module.py",
         "<frozen importlib._bootstrap>",
         "<__array_function__ internals>",
@@ -63,8 +66,8 @@ def test_files_of_libraries(path: str) -> None:
 
 
 def test_programs_of_the_environment_are_not_the_users() -> None:
-    assert is_own("/data/setup/bin/torchrun")
-    assert not is_own("/data/setup/bin/torchrun", ["/data/setup"])
+    assert is_own("/data/setup/bin/papermill")
+    assert not is_own("/data/setup/bin/papermill", ["/data/setup"])
     assert is_own("/data/setup/train.py", ["/data/setup", "/usr"])
 
 

@@ -23,10 +23,13 @@ _OF_A_LIBRARY = linear(
     r"|(?:^|/)python\d+\.zip/"
     r"|^/(?:usr/)?(?:local/)?s?bin/"
     r"|/(?:[\w.-]*env[\w.-]*|envs/[^/]+|mini(?:conda|forge)\d?|anaconda\d?|conda)/(?:bin|scripts)/"
+    r"|(?:^|/)(?:torchrun|accelerate|deepspeed|horovodrun|ipython3?|jupyter[\w-]*|streamlit|wandb)$"
     r"|(?:^|/)rerail/(?:agent|preflight/memory)/stub/"
     r"|/torchinductor_[^/]+/",
     re.I,
 )
+# An environment of Windows has no folder with Python's version: D:\envs\torch\lib\threading.py
+_LIB_OF_WINDOWS = linear(r"^[a-z]:/(?:[^\n]*/)?lib/(?P<module>\w+)(?:/|\.py$)", re.I)
 # What the user typed or pasted has no file, and is the user's own nevertheless.
 _TYPED = linear(r"^<(?:string|stdin|console|input|ipython-input)[^>]*>$")
 _NATIVE = linear(r"\.(?:so|dylib|dll|pyd)(?:\.[0-9.]+)?$|\.(?:c|cc|cpp|cu|h|hpp)$", re.I)
@@ -60,6 +63,9 @@ def is_own(path: str, prefixes: Sequence[str] = (), *, is_short: bool = False) -
         return _TYPED.search(path) is not None
     path = path.replace("\\", "/")
     if _OF_A_LIBRARY.search(path) or _NATIVE.search(path):
+        return False
+    of_windows = _LIB_OF_WINDOWS.match(path) if path[1:2] == ":" else None
+    if of_windows and of_windows["module"] in sys.stdlib_module_names:
         return False
     if any(_is_below_bin(path, prefix) for prefix in prefixes if len(prefix) > 1):
         return False

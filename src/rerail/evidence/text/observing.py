@@ -78,6 +78,7 @@ class TextObserver:
         self._fatal: list[TracebackText] = []
         self._has_own_exception = False  # one that is no echo
         self._stood_at: dict[str, Any] | None = None  # where it crashed or hung, says a dump
+        self._cut_at: dict[str, Any] | None = None  # of a traceback whose last line is elsewhere
 
     def _add(self, kind: str, text: str, line: int, **data: Any) -> None:
         kept = {key: value for key, value in data.items() if value not in (None, "", ())}
@@ -173,6 +174,8 @@ class TextObserver:
             is_passed_over = found.is_ignored and found.type != "KeyboardInterrupt"
             handled = is_passed_over or self._resumption.after(found.last_line, is_fatal=True)
             is_echo = self._is_echo(found)
+            if not (found.type or handled or found.is_dump) and (where := self._where(found)):
+                self._cut_at = where
             if found.type and not handled:
                 fatal.append((found, is_echo))
                 self._trouble(found.stream, found.last_line, found.stamp, is_echo, found.text)
@@ -236,6 +239,8 @@ class TextObserver:
                 facts["exception_text"] = found.text[:MOST_MESSAGE]
         if self._stood_at is not None and not self._has_own_exception:
             facts["where"] = self._stood_at
+        elif self._cut_at is not None:
+            facts.setdefault("where", self._cut_at)
 
     def _where(self, found: TracebackText) -> dict[str, Any] | None:
         where = found.where
