@@ -40,7 +40,10 @@ def test_a_list_is_compared_with_what_is_installed(tmp_path: Path) -> None:
 
 
 def test_a_day_stands_for_what_was_recorded_before_it(tmp_path: Path) -> None:
-    code = "import time; time.sleep(1.5); raise SystemExit(3)"
+    seen = str(tmp_path / "home/runs/*/surroundings.json")  # it ends when they are on record
+    code = (
+        f"import glob, time\nwhile not glob.glob({seen!r}): time.sleep(0.05)\nraise SystemExit(3)"
+    )
     run = [sys.executable, "-m", "rerail", "run", "-q", "--home", str(tmp_path / "home"), "--"]
     subprocess.run([*run, sys.executable, "-c", code], check=False, timeout=60)
     (recorded,) = (tmp_path / "home" / "runs").glob("*/surroundings.json")

