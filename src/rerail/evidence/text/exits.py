@@ -86,10 +86,12 @@ _FORMS = [
     ),
     _of("shell", r"^(?:exit|rc|status)\s*[:=]?\s*(?P<code>\d+)$"),
     _of("shell", r"program exited with code (?P<code>-?\d+)"),
+    _of("launcher", r"^=   EXIT CODE: (?P<num>[46-9]|11|15)\b"),  # of MPICH: a signal's number
     _of("launcher", r"\"?exit[ _]?(?:code|status)\"?\s*[:=]\s*(?P<code>-?\d+)\)?"),
     _of("launcher", rf"\bSignal (?P<num>\d+) \((?P<sig>{_SIG})\) received by PID"),
     _of("launcher", rf"terminated with signal (?P<sig>{_SIG})"),
     _of("launcher", r"terminated with exit code (?P<code>-?\d+)"),
+    _of("launcher", r"non-zero (?:exit )?status (?:code )?(?:of )?(?P<code>-?\d+)"),
     _of("launcher", r"exits with return code = (?P<code>-?\d+)"),
     _of("launcher", rf"died with <Signals\.(?P<sig>{_SIG})"),
     _of("launcher", r"non-zero exit status (?P<code>-?\d+)"),

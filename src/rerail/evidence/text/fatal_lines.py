@@ -14,7 +14,7 @@ TYPE = "Fatal"  # what such a line has in the place of an exception's type
 WORDS = (
     *("Check failed", "[Fatal]", "what():", "panicked at", ".lua:", "LoadError: ", "ERROR ("),
     *("KALDI_", "GGML_ASSERT", "*** MPI_ERR_", "called MPI_Abort", "(0) ", "(1) "),
-    "Exception in device=",
+    *("Exception in device=", "Exception) ", "Error) ", "yexception) "),
 )
 _FATAL = linear(
     r"^F\d{4} \d\d:\d\d:\d\d[.\d]*\s+\d+ [^\]\n]{1,200}:\d+\] ?(?P<glog>.+)"
@@ -30,6 +30,7 @@ _FATAL = linear(
     r"|(?P<ggml>GGML_ASSERT.+)"
     r"|\*\*\* (?P<mpi>MPI_ERR_\w+: .+)"
     r"|Exception in device=\S{1,20}: (?P<xla>.+)"
+    r"|^\((?:class )?\w*(?:Exception|Error|yexception)\) (?P<yandex>\S.+)"
     r"|application called (?P<mpich>MPI_Abort\(.+)"
     r"|^\s*\([01]\) (?P<status>(?:[A-Z]+_[A-Z_]+|[A-Z]{7,20}|Invalid argument|Internal|Not found"
     r"|Resource exhausted|Unavailable|Cancelled|Aborted|Out of range|Unimplemented|Data loss"

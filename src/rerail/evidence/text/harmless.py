@@ -22,6 +22,8 @@ _DEALT_WITH = linear(
     r"(?i)\b(?:ignoring|ignored|skipp(?:ing|ed)|falling back|will fall ?back|using fallback"
     r"|entering retry loop|continuing (?:anyway|without)|using internal implementation"
     r"|resolved after|resum(?:ing|ed) normal|succeeded (?:after|on) (?:retry|attempt|\d)"
+    r"|(?:start|train)(?:ing|ed)? from scratch|trying (?:the )?next"
+    r"|(?:try|using|use) another (?:sample|index|one)"
     r"|skip it|can (?:be )?(?:safely )?ignored?|safe to ignore|no action (?:is )?needed"
     r"|Failed to open libibverbs"
     r"|recovered from|re-?connected (?:to|after)|retry(?:ing)? succeeded)\b"
@@ -42,10 +44,13 @@ _LOGS_TROUBLE = linear(
     r"(?i)\b(?:waiting|stuck|stall|kill|die[ds]?\b|dead|fail|error|exit|signal|terminat|oom|out of"
     r"|timed? ?out|evict|preempt|cancel|stop|abort|crash|exceed|refus|denied|cannot|unable"
     r"|could not|nan\b|inf\b|overflow|exception|lost|not found|no such|invalid|mismatch|interrupt"
-    r"|warn|reset|closed|resource|memory)|NCCL|sig(?:term|kill|hup|int)|-> [1-9]\b"
+    r"|warn|reset|closed|resource|memory|(?:0|no|zero) \w+ left|skipped)"
+    r"|NCCL|sig(?:term|kill|hup|int)|-> [1-9]\b"
 )
 # Steps that are skipped because their gradients overflow are not dealt with when all of them are.
 _OF_STEPS = linear(r"(?i)skipp(?:ing|ed) (?:step|batch|update|iteration|optimizer)")
+# Nor are samples, when none is left.
+_OF_ALL = linear(r"(?i)\ball\b.{0,40}skipp(?:ing|ed)|\b(?:0|no|zero) \w+ (?:left|remain)")
 _IS_RAISED = linear(
     r"\b(?:raise|assert)\b|^\W*[\w.]+(?:Error|Exception|Warning|Interrupt)\b",
 )
@@ -72,6 +77,7 @@ def is_dealt_with(match: SignatureMatch) -> bool:
         match.traceback is None
         and _DEALT_WITH.search(match.text) is not None
         and not _OF_STEPS.search(match.text)
+        and not _OF_ALL.search(match.text)
         and not _IS_RAISED.search(match.text)
     )
 

@@ -202,7 +202,8 @@ def _observe(
     points = find_progress(lines, quoted)
     finishes = find_finish(lines)
     exits = find_exits(lines)
-    resumption = Resumption(points, finishes)
+    last_line = next((line.number for line in reversed(lines) if line.text.strip()), -1)
+    resumption = Resumption(points, finishes, last_line)
     raised = [t for t in tracebacks if t.type and not t.is_ignored]
     is_told = any(not resumption.after(t.last_line, is_fatal=True) for t in raised)
     words = None if is_told else last_words(lines, resumption, quoted)

@@ -46,8 +46,9 @@ _TELLING = (
     ),
     _place(
         "checkpoint-loading",
-        r":\w*(?:load|restore|resume|read|init|from)\w*(?:checkpoint|ckpt|state|weights?|pretrained"
+        r":(?:\w*_)?(?:load|restore|resume|read|from)\w*(?:checkpoint|ckpt|state|weights?|pretrained"
         r"|snapshot|params|model)\w*$",
+        r":(?:\w*_)?init\w*(?:checkpoint|ckpt|weights?|pretrained|snapshot)\w*$",
         r":(?:load_state_dict|from_pretrained|resume|restore|load_model|warm_start|load_weights)$",
         r":\w*(?:checkpoint|ckpt|pretrained|weights?|state_?dict|snapshot)\w*_?(?:load|restore|from)\w*$",
         r"tensorflow(?:_core)?/python/training/(?:saver|checkpoint\w*|py_checkpoint_reader)\.py:",
@@ -115,11 +116,13 @@ _TELLING = (
     ),
     _place(
         "configuration",
-        r":\w*(?:parse|load|read|merge|get|from|update)_?\w*(?:config|cfg|args?|yaml|options|hparams|settings|flags)\w*$",
+        r":(?:\w*_)?(?:parse|load|read|merge|get|from|update|validate|check|verify|setup)_?\w*"
+        r"(?:config|cfg|(?:^|_)args?(?:_|$)|arguments|yaml|options|hparams|settings|flags)\w*$",
+        r":(?:\w*_)?(?:parse|get|check|validate)_?args?(?:_\w*)?$",
         r"[^/]*(?:config|cfg|options|hparams|workspace|argparse|arguments)[^/]*\.py:",
         r"yaml/|omegaconf/|hydra/|yacs/|configparser\.py:|tomllib|argparse\.py:|absl/flags",
     ),
-    _place("evaluation", r":\w*(?:evaluate|validate|validation|predict|infer|test)\w*$"),
+    _place("evaluation", r":(?:\w*_)?(?:evaluate|validate|validation|predict|infer|test)\w*$"),
     _place("export", r"torch/onnx/|:\w*export\w*$|torch/jit/_trace\.py:"),
     _place(
         "collective",
@@ -142,6 +145,8 @@ _GENERAL = (
     _place(
         "data-opening",
         r"numpy/lib/\S*:\w*load\w*|pickle\.py:|json/__init__\.py:|scipy/io/|(?:^|/)h5py/|zarr/|tarfile\.py:",
+        r"(?:^|/)(?:PIL|imageio|tifffile|cv2|av|decord|torchaudio|msgpack|pyarrow)/",
+        r"(?:^|/)(?:wave|sndhdr|gzip|zipfile|lzma)\.py:|torchvision/io/|skimage/io/|SimpleITK/",
         r"netCDF4/|xarray/backends/|lmdb/|rasterio/|nibabel/|pydicom/|soundfile\.py:|librosa/core/audio",
     ),
     _place("configuration", r"configparser"),

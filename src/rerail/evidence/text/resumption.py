@@ -20,21 +20,25 @@ _Key = tuple[object, ...]
 
 
 class Resumption:
-    def __init__(self, points: Sequence[ProgressPoint], finishes: Sequence[Line]) -> None:
+    def __init__(
+        self, points: Sequence[ProgressPoint], finishes: Sequence[Line], last_line: int = -1
+    ) -> None:
         self._lines = [point.line.number for point in points]
         self._keys = [_key(point) for point in points]
         self._next = _next_keys(points, self._keys)
         self._last_finish = max((line.number for line in finishes), default=-1)
+        self._ends_in_progress = bool(points) and points[-1].line.number >= last_line >= 0
 
     def after(self, line: int, *, is_fatal: bool, is_warning: bool = False) -> bool:
         """Whether the program went on after the line.
 
-        `is_fatal` demands progress as proof; after what only warns, the first step is enough.
+        `is_fatal` demands progress as proof; after what only warns, the first step is enough, and
+        after what nobody raised too, where the text ends with that step.
         """
         at = bisect.bisect_right(self._lines, line)
         steps = self._advanced(at)
         finished = self._last_finish > line
-        if is_warning and steps >= 1:
+        if steps >= 1 and (is_warning or (self._ends_in_progress and not is_fatal)):
             return True
         return steps >= _ENOUGH or (finished and (steps >= 1 or not is_fatal))
 
