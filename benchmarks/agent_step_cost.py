@@ -75,10 +75,10 @@ print(json.dumps(figures))
 """
 
 
-def run_once(code: str, agent_dir: Path | None) -> tuple[str, float]:
-    """What `code` printed, and how long its process took."""
+def run_once(code: str | list[str], agent_dir: Path | None) -> tuple[str, float]:
+    """What `code`, or a program with its arguments, printed, and how long its process took."""
     environ = dict(os.environ)
-    command = [sys.executable, "-c", code]
+    command = [sys.executable, *(["-c", code] if isinstance(code, str) else code)]
     if agent_dir is not None:
         from rerail.agent import inject
 

@@ -21,7 +21,7 @@
 #define BOX_VERSION 1
 #define BOX_SIZE 32768
 /* What stub and library hand to each other; INTERFACE in rerail_layout.py says when it changes. */
-#define AGENT_INTERFACE 2
+#define AGENT_INTERFACE 3
 
 struct box_head {
   char magic[8];

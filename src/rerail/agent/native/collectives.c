@@ -2,12 +2,13 @@
 #include "collectives.h"
 
 #include "agent.h"
+#include "mixing.h"
+#include "torch_looks.h"
 
 #include <string.h>
 
 enum word { COUNT, WAITED_FOR, RING, RING_LENGTH, ROW_WORDS, GROUP_SHIFT, PLACE_SHIFT, WORD_COUNT };
-enum helper { GROUP_OF, IS_OWN, PLACE_OF, PLACE_FAR, WORK_TYPE, TENSOR_TYPE, PARAMETER_TYPE,
-              FUNCTION_MODES, DISPATCH_MODES, HELPER_COUNT };
+enum helper { GROUP_OF, IS_OWN, PLACE_OF, PLACE_FAR, WORK_TYPE, HELPER_COUNT };
 
 #define MOST_GROUPS 8
 #define CODES 1024
@@ -21,6 +22,7 @@ static object *name_of_shape, *name_of_bytes;
 static object *list_type; /* of the list that the helpers came in */
 static int is_in_use;
 static int has_rows; /* this process has called one */
+static int gradients_are_due; /* a reducer waits for the backward call */
 
 static struct group { object *group; int index; } groups[MOST_GROUPS + 1];
 static int64_t calls_in[MOST_GROUPS + 1]; /* by index */
@@ -31,26 +33,6 @@ static struct pending { object *work; int64_t number; } pending[PENDING];
 static int64_t *words(void) { return (int64_t *)agent_box; }
 
 int collectives_are_in_use(void) { return is_in_use; }
-
-static uint64_t mixed(uint64_t value) {
-  value *= UINT64_C(0x9E3779B97F4A7C15);
-  return value ^ value >> 29;
-}
-
-static int64_t number_from(object *answer) {
-  int64_t number;
-  if (answer == NULL) return 0;
-  number = python.as_long(answer);
-  python.decref(answer);
-  if (number == -1) python.clear_error();
-  return number;
-}
-
-static int64_t attribute_number(object *owner, object *name) {
-  object *value = python.attribute(owner, name);
-  if (value == NULL) python.clear_error();
-  return number_from(value);
-}
 
 /* ---- which group ------------------------------------------------------------------------------ */
 
@@ -140,16 +122,6 @@ static int place_of_caller(void) {
 
 /* ---- how large -------------------------------------------------------------------------------- */
 
-static int is_quiet(void) {
-  /* A mode of the user's would see what is asked of a tensor here. */
-  for (int which = FUNCTION_MODES; which <= DISPATCH_MODES; which++) {
-    object *answer = python.call_with(helper_of[which], NULL);
-    if (answer == NULL) python.clear_error();
-    if (number_from(answer) != 0) return 0;
-  }
-  return 1;
-}
-
 /* As pack_shape of the stub's table. */
 static int64_t packed(object *shape) {
   ptrdiff_t count = python.tuple_size(shape);
@@ -163,25 +135,24 @@ static int64_t packed(object *shape) {
 }
 
 static void measure(object *given, int64_t *bytes, int64_t *shape) {
-  object *type;
   for (int depth = 0; given != NULL && depth < 3; depth++) {
-    type = python.type_of(given);
-    python.decref(type); /* alive as long as what it is the type of */
-    if (type == helper_of[TENSOR_TYPE] || type == helper_of[PARAMETER_TYPE]) {
+    if (torch_is_tensor(given)) {
       python.incref(given); /* a list may let go of it meanwhile */
-      if (is_quiet()) {
+      if (torch_is_quiet()) {
         object *sides = python.attribute(given, name_of_shape);
         if (sides != NULL) {
           *shape = packed(sides);
           python.decref(sides);
         }
         python.clear_error(); /* a nested tensor has no shape; nothing is asked with one pending */
-        *bytes = attribute_number(given, name_of_bytes);
+        *bytes = number_from(python.attribute(given, name_of_bytes));
+        if (*bytes < 0) *bytes = 0;
       }
       python.decref(given);
       break;
     }
-    given = type == list_type && python.list_size(given) > 0 ? python.list_item(given, 0) : NULL;
+    if (type_of_living(given) != list_type || python.list_size(given) < 1) break;
+    given = python.list_item(given, 0);
   }
 }
 
@@ -247,10 +218,22 @@ void collectives_end(int what, int64_t number, object *result) {
   leave(number, result == NULL);
 }
 
+void gradients_will_come(void) { gradients_are_due = 1; }
+
+/* Not waited for as other collectives are: computing goes on while they are reduced. */
+int64_t gradients_begin(int op) {
+  if (!gradients_are_due) return 0;
+  gradients_are_due = 0;
+  return enter(op, &python.none, 1); /* they are reduced in a group that nobody names */
+}
+
+void gradients_end(int64_t number, int has_raised) { leave(number, has_raised); }
+
 /* A child's box is empty: what its parent keeps in its own is unknown there. */
 void collectives_after_fork(void) {
   if (!has_rows) return; /* nothing is known, and no page of a worker's needs to be copied */
   has_rows = 0;
+  gradients_are_due = 0;
   memset(groups, 0, sizeof groups);
   memset(calls_in, 0, sizeof calls_in);
   memset(places, 0, sizeof places);

@@ -5,18 +5,22 @@
 #include <math.h>
 #include <string.h>
 
-enum step_word { STEPS, PHASE, PROGRESS, LOSS, NONFINITE, HISTORY, HISTORY_LENGTH, IN_STEP, IN_TRAIN };
-#define STEP_WORDS 9
+enum step_word { STEPS, PHASE, PROGRESS, LOSS, NONFINITE, HISTORY, HISTORY_LENGTH, IN_STEP, IN_TRAIN,
+                 IN_VALIDATE, STEP_WORDS };
 
 static int64_t word_of[STEP_WORDS];
 static int has_words;
 static int is_loss_new; /* read since the last step */
+static int64_t due_step = INT64_MAX; /* from which on the stub wants to be told of one */
 
 static int64_t *words(void) { return (int64_t *)agent_box; }
 
-int64_t counting_before(const struct call_plan *plan) {
+int64_t counting_clock(const struct call_plan *plan) {
+  return plan->time_word >= 0 || plan->pause_ns > 0 ? monotonic_ns() : 0;
+}
+
+void counting_before(const struct call_plan *plan) {
   if (plan->before_word >= 0) words()[plan->before_word] = plan->before_value;
-  return plan->time_word >= 0 ? monotonic_ns() : 0;
 }
 
 void counting_after(const struct call_plan *plan, int64_t began_ns, int has_raised) {
@@ -28,13 +32,15 @@ void counting_after(const struct call_plan *plan, int64_t began_ns, int has_rais
   if (plan->progress_word >= 0) words()[plan->progress_word] = now;
 }
 
-int counting_hooks_are_due(struct call_plan *plan) {
-  int64_t now;
+int counting_hooks_are_due(struct call_plan *plan, int64_t now_ns) {
   if (plan->pause_ns == 0) return 1;
-  now = monotonic_ns();
-  if (now - plan->hooked_ns < plan->pause_ns) return 0;
-  plan->hooked_ns = now;
+  if (now_ns - plan->hooked_ns < plan->pause_ns) return 0;
+  plan->hooked_ns = now_ns;
   return 1;
+}
+
+void counting_validates(void) {
+  if (has_words) words()[word_of[PHASE]] = word_of[IN_VALIDATE];
 }
 
 RERAIL_EXPORT void rerail_use_words(const int64_t *given) {
@@ -76,3 +82,7 @@ RERAIL_EXPORT int64_t rerail_step_ended(void) {
   box[word_of[PHASE]] = word_of[IN_TRAIN];
   return step;
 }
+
+RERAIL_EXPORT void rerail_tell_of_step(int64_t step) { due_step = step; }
+
+int counting_step_is_due(int64_t step) { return step >= due_step; }

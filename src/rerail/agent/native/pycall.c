@@ -12,6 +12,7 @@
 #include "collectives.h"
 #include "counting.h"
 #include "python_functions.h"
+#include "torch_looks.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -199,11 +200,14 @@ static struct wrapper *slot_of(const object *holder) {
 static object *call_between_hooks(object *self, object *arguments, object *keywords) {
   struct wrapper *wrapper = slot_of(self);
   struct call_plan *plan = &wrapper->plan;
-  int is_due = counting_hooks_are_due(plan);
+  int64_t began_ns = counting_clock(plan);
+  int is_due = counting_hooks_are_due(plan, began_ns);
   object *result;
-  int64_t began_ns;
-  if (is_due && !call_hook(wrapper->parts, BEFORE, arguments, keywords, NULL)) return NULL;
-  began_ns = counting_before(plan);
+  if (is_due) {
+    if (!call_hook(wrapper->parts, BEFORE, arguments, keywords, NULL)) return NULL;
+    began_ns = counting_clock(plan);
+  }
+  counting_before(plan);
   result = python.call(wrapper->wrapped, arguments, keywords);
   counting_after(plan, began_ns, result == NULL);
   return is_due ? call_hook_after(wrapper->parts, arguments, keywords, result) : result;
@@ -226,40 +230,70 @@ static object *dict_of(object *names, object *const *values) {
   return dict;
 }
 
-/* The same for interpreters that can pass an array on: no tuple and no dict unless hooks are due. */
+/* A collective, whose row the library writes itself. */
+static object *call_collective(struct wrapper *wrapper, object *const *arguments, ptrdiff_t count,
+                               object *names) {
+  const struct call_plan *plan = &wrapper->plan;
+  int64_t number = collectives_begin(plan->collective, arguments, count);
+  int64_t began_ns = counting_clock(plan);
+  object *result = NULL;
+  counting_before(plan);
+  if (!was_interrupted()) {
+    result = python.call_array(wrapper->wrapped, arguments, (size_t)count, names);
+  }
+  counting_after(plan, began_ns, result == NULL);
+  collectives_end(plan->collective, number, result);
+  return result;
+}
+
+/* Most calls: what there was to see, the library has seen. */
+static object *call_unhooked(struct wrapper *wrapper, object *const *arguments, ptrdiff_t count,
+                             object *names, int64_t began_ns) {
+  const struct call_plan *plan = &wrapper->plan;
+  int has_gradients = plan->gradients != 0 && collectives_are_in_use();
+  int64_t number = has_gradients ? gradients_begin(plan->gradients) : 0;
+  object *result = NULL;
+  counting_before(plan);
+  if (number == 0 || !was_interrupted()) {
+    result = python.call_array(wrapper->wrapped, arguments, (size_t)count, names);
+  }
+  counting_after(plan, began_ns, result == NULL);
+  if (number != 0) gradients_end(number, result == NULL);
+  return result;
+}
+
+/* The same for interpreters that can pass an array on: no tuple and no dict unless a hook is due. */
 static object *call_array_between_hooks(object *self, object *const *arguments, ptrdiff_t count,
                                         object *names) {
   struct wrapper *wrapper = slot_of(self);
   struct call_plan *plan = &wrapper->plan;
-  object *tuple, *dict, *result;
-  int64_t began_ns, number;
-  if (plan->collective != 0 && collectives_are_in_use()) {
-    number = collectives_begin(plan->collective, arguments, count);
-    began_ns = counting_before(plan);
-    result = was_interrupted()
-                 ? NULL
-                 : python.call_array(wrapper->wrapped, arguments, (size_t)count, names);
-    counting_after(plan, began_ns, result == NULL);
-    collectives_end(plan->collective, number, result);
-    return result;
+  object *tuple, *dict, *result = NULL;
+  int64_t began_ns;
+  int is_due, looks_after = plan->look == LOOK_BATCH || plan->look == LOOK_FETCHED;
+  if (plan->collective != COLLECTIVE_NONE && collectives_are_in_use()) {
+    if (plan->collective == COLLECTIVE_READY) {
+      gradients_will_come();
+      return python.call_array(wrapper->wrapped, arguments, (size_t)count, names);
+    }
+    return call_collective(wrapper, arguments, count, names);
   }
-  if (!counting_hooks_are_due(plan)) {
-    began_ns = counting_before(plan);
-    result = python.call_array(wrapper->wrapped, arguments, (size_t)count, names);
-    counting_after(plan, began_ns, result == NULL);
-    return result;
+  began_ns = counting_clock(plan);
+  is_due = counting_hooks_are_due(plan, began_ns);
+  if (!is_due || look_before(plan->look, arguments, count)) {
+    return call_unhooked(wrapper, arguments, count, names, began_ns);
+  }
+  if (looks_after) {
+    result = call_unhooked(wrapper, arguments, count, names, began_ns);
+    if (look_after(plan->look, arguments, count, result)) return result;
   }
   tuple = tuple_of(arguments, count);
-  if (tuple == NULL) return NULL;
+  if (tuple == NULL) return result;
   dict = names != NULL ? dict_of(names, arguments + count) : NULL;
-  if (!call_hook(wrapper->parts, BEFORE, tuple, dict, NULL)) {
-    result = NULL;
-  } else {
-    began_ns = counting_before(plan);
-    result = python.call_array(wrapper->wrapped, arguments, (size_t)count, names);
-    counting_after(plan, began_ns, result == NULL);
-    result = call_hook_after(wrapper->parts, tuple, dict, result);
+  if (!looks_after && call_hook(wrapper->parts, BEFORE, tuple, dict, NULL)) {
+    result = call_unhooked(wrapper, arguments, count, names, counting_clock(plan));
+    looks_after = 1;
   }
+  if (looks_after) result = call_hook_after(wrapper->parts, tuple, dict, result);
   python.decref(tuple);
   if (dict != NULL) python.decref(dict);
   return result;
@@ -304,9 +338,6 @@ RERAIL_EXPORT void *rerail_wrap(object *holder, object *module, const char *name
   return method;
 }
 
-extern void rerail_step_begins(void);
-extern int64_t rerail_step_ended(void);
-extern void rerail_note_loss(double loss);
 extern int rerail_keep_place(void);
 
 static object *step_begins(object *self, object *nothing) {
@@ -320,12 +351,15 @@ static object *step_begins(object *self, object *nothing) {
 /* A look at our place costs about 5 µs, so 20 ns a step. */
 #define STEPS_BETWEEN_LOOKS 256
 
+/* Ellipsis when the stub wants to know of it, else None. */
 static object *step_ended(object *self, object *nothing) {
+  int64_t step = rerail_step_ended();
+  object *answer = counting_step_is_due(step) ? python.ellipsis : python.none;
   (void)self;
   (void)nothing;
-  if (rerail_step_ended() % STEPS_BETWEEN_LOOKS == 0) rerail_keep_place();
-  python.incref(python.none);
-  return python.none;
+  if (step % STEPS_BETWEEN_LOOKS == 0) rerail_keep_place();
+  python.incref(answer);
+  return answer;
 }
 
 static object *note_loss(object *self, object *loss) {

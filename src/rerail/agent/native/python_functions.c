@@ -28,6 +28,8 @@ static int find_functions(void) {
       {"PyDict_SetItem", &python.set_dict_item},
       {"PyModule_GetDict", &python.module_dict},
       {"PyDict_GetItem", &python.dict_item},
+      {"PyDict_Next", &python.next_in_dict},
+      {"PyObject_Hash", &python.hash},
       {"PyUnicode_InternFromString", &python.intern},
       {"PyFloat_AsDouble", &python.as_double},
       {"PyList_Size", &python.list_size},
@@ -66,4 +68,20 @@ int python_is_found(void) {
   static int is_known;
   if (!is_known) is_known = find_functions();
   return is_known;
+}
+
+int64_t number_from(object *answer) {
+  int64_t number = -1;
+  if (answer != NULL) {
+    number = python.as_long(answer);
+    python.decref(answer);
+  }
+  if (number == -1) python.clear_error();
+  return number;
+}
+
+object *type_of_living(object *thing) {
+  object *type = python.type_of(thing);
+  python.decref(type);
+  return type;
 }

@@ -3,6 +3,7 @@
 #define RERAIL_PYTHON_FUNCTIONS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct python_object object;
 
@@ -29,6 +30,8 @@ struct python_functions {
   int (*set_dict_item)(object *dict, object *key, object *value);
   object *(*module_dict)(object *module);       /* borrowed */
   object *(*dict_item)(object *dict, object *key); /* borrowed */
+  int (*next_in_dict)(object *dict, ptrdiff_t *at, object **key, object **value); /* borrowed */
+  ptrdiff_t (*hash)(object *thing);
   object *(*intern)(const char *text);
   double (*as_double)(object *number);
   ptrdiff_t (*list_size)(object *list);
@@ -57,5 +60,8 @@ struct python_functions {
 extern struct python_functions python;
 
 int python_is_found(void);
+/* Takes the reference; -1 for NULL or what is no number: whatever was raised is forgotten. */
+int64_t number_from(object *answer);
+object *type_of_living(object *thing); /* borrowed: as long as `thing` lives */
 
 #endif

@@ -2,7 +2,8 @@
 
 Nothing here computes, moves or keeps a tensor. The loss is read only where reading is a load from
 memory: one element, on the CPU, outside any mode of torch that would notice. On a GPU it would
-wait for the device, so there only what the program fetches itself with .item() is seen.
+wait for the device, so there only what the program fetches itself with .item() is seen. Where it
+can the library does the reading (native/torch_looks.c), and the hooks here are for the rest.
 """
 
 import os
@@ -27,11 +28,12 @@ IN_BACKWARD = layout.PHASES.index("backward")
 IN_LOADING = layout.PHASES.index("loading")
 IN_SAVING = layout.PHASES.index("saving")
 
-# Reading a loss costs about 2 µs of a cold cache: less than half a thousandth of any training.
+# Reading a loss costs a few µs of a cold cache: about a thousandth of any training at the most.
 LOSS_PAUSE_NS = 5000000
 
 CENSUS_FIRST_STEP = 10  # imports, the model, the optimizer's state and first batches are behind it
 CENSUS_NEVER = (1 << 63) - 1
+due = [CENSUS_NEVER]  # the step from which on memory is looked at
 
 
 def step_begins_in_python():
@@ -47,6 +49,7 @@ def step_ended_in_python():
     numbers[STEPS] = step
     numbers[PROGRESS] = now
     numbers[PHASE] = IN_TRAIN
+    return step >= due[0]
 
 
 def note_loss_in_python(value):
@@ -98,6 +101,8 @@ def on_autograd(autograd):
         counts=layout.WORD["backward_calls"],
         pause_ns=LOSS_PAUSE_NS,
         times=layout.WORD["backward_ns"],
+        gradients=layout.COLLECTIVES.index("gradients"),
+        look=native.LOSS,
     )
 
 
@@ -108,26 +113,32 @@ def _hook_item(torch, watched):
         if id(args[0]) == watched[0] and type(result) is float:
             note_loss(result)
 
-    torch.Tensor.item = native.wrap(torch.Tensor.item, after=after, is_method=True)
+    if native.locked is not None:
+        native.locked.rerail_await_loss(watched[0])
+    torch.Tensor.item = native.wrap(
+        torch.Tensor.item, after=after, is_method=True, look=native.FETCHED
+    )
 
 
-def _first_look():
-    """The step from which on memory is looked at: see rerail_census."""
-    return CENSUS_NEVER if os.environ.get("RERAIL_CENSUS") == "0" else CENSUS_FIRST_STEP
+def look_from(step):
+    due[0] = step
+    native.tell_of_step(step)
 
 
-def look_at_memory(step):
-    """The step at which to look again."""
+def look_at_memory():
+    """See rerail_census, which says at which step to look again."""
     try:
         look = rerail_imports.hook_module("rerail_census").look
     except Exception as error:
         box.note_failure("census is off", error)
-        return CENSUS_NEVER
-    return look(step)
+        look_from(CENSUS_NEVER)
+        return
+    look_from(look(numbers[STEPS]))
 
 
 def on_torch(torch):
     """torch's own global step hooks: every optimizer, nothing stored in the user's objects."""
+    native.use_torch(torch)
     version = torch.version.__version__.split(".")
     if (int(version[0]), int(version[1])) < (2, 1):
         # These run inside the user's step with nobody to catch what they raise.
@@ -139,7 +150,7 @@ def on_torch(torch):
     if any(hook.__module__ == __name__ for hook in optimizer._global_optimizer_post_hooks.values()):
         return  # torch was reloaded, its optimizers were not
 
-    due = [_first_look()]
+    look_from(CENSUS_NEVER if os.environ.get("RERAIL_CENSUS") == "0" else CENSUS_FIRST_STEP)
 
     # torch.compile may trace into these two; then they must be nothing at all.
     def before_step(optimizer, args, kwargs):
@@ -147,10 +158,8 @@ def on_torch(torch):
             step_begins()
 
     def after_step(optimizer, args, kwargs):
-        if not is_traced():
-            step_ended()
-            if numbers[STEPS] >= due[0]:
-                due[0] = look_at_memory(numbers[STEPS])
+        if not is_traced() and step_ended():
+            look_at_memory()
 
     optimizer.register_optimizer_step_pre_hook(before_step)
     optimizer.register_optimizer_step_post_hook(after_step)

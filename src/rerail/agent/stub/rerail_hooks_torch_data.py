@@ -9,6 +9,7 @@ import rerail_layout as layout
 import rerail_native as native
 from rerail_box import floats, numbers  # noqa: F401  both are given anew after a fork
 
+PID = layout.HEAD["pid"] // 8
 PHASE = layout.WORD["phase"]
 EPOCH = layout.WORD["epoch"]
 IN_DATA = layout.PHASES.index("data")
@@ -23,7 +24,7 @@ def on_dataloader(dataloader):
     torch = sys.modules["torch"]
     is_grad_enabled = torch.is_grad_enabled
     iterator = dataloader._BaseDataLoaderIter
-    last_shapes = [None]
+    last_shapes = []
     times = {}  # of iteration of each training loader, by id
 
     def iteration_begins(args, kwargs, result):
@@ -55,8 +56,9 @@ def on_dataloader(dataloader):
         if result is ...:
             return  # the end of the data, or an error of the program
         shapes = shapes_of(result)
-        if shapes != last_shapes[0]:
-            last_shapes[0] = shapes
+        # Of this process: a forked child has written nothing into its own box yet.
+        if last_shapes != [shapes, numbers[PID]]:
+            last_shapes[:] = [shapes, numbers[PID]]
             box.put_text("batch_shapes", describe(shapes))
 
     iterator.__init__ = native.wrap(iterator.__init__, after=iteration_begins, is_method=True)
@@ -70,6 +72,7 @@ def on_dataloader(dataloader):
         progresses=True,
         pause_ns=SHAPES_PAUSE_NS,
         times=layout.WORD["data_wait_ns"],
+        look=native.BATCH,
     )
     if hasattr(iterator, "_reset"):
 

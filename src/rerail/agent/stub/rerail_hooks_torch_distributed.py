@@ -28,7 +28,7 @@ LENGTH = layout.COLLECTIVE_LENGTH
 ROW_BYTES = layout.COLLECTIVE_WORDS * 8
 LEFT = RING // 8 + 2  # the word of the first row
 WORDS = layout.COLLECTIVE_WORDS
-WAIT = -1  # COLLECTIVE_WAIT of native/collectives.h
+WAIT, READY = -1, -2  # COLLECTIVE_WAIT and COLLECTIVE_READY of native/collectives.h
 GRADIENTS = layout.COLLECTIVES.index("gradients")
 METHODS = {
     "allreduce": "all_reduce",
@@ -67,6 +67,7 @@ is_own = {}  # id of a code: [the code, whether it is the user's own]
 place_of = {}  # (id of a code, instruction): index of its place
 plain = []  # types of tensors that can be asked for their shape unnoticed
 whose = [0]  # pid of the process that all of these are of
+native_rows = [False]  # whether the library writes the ring
 gradients = [False, None]  # whether a reducer waits for the backward call; number in the ring
 
 
@@ -241,8 +242,7 @@ def on_c10d(c10d):
             leave(number, result is ...)
 
     helpers = [index_of_group, code_is_own, add_place, place_from, work_type]
-    helpers += [torch.Tensor, plain[-1], function_modes, modes]
-    native.use_collectives(helpers)
+    native_rows[0] = native.use_collectives(helpers)
     group = bindings.ProcessGroup
     for method, name in METHODS.items():
         if method in vars(group):
@@ -281,8 +281,10 @@ def on_gradients(torch, bindings):
 
     gradients[1] = 0
     reducer.prepare_for_backward = native.wrap(
-        reducer.prepare_for_backward, before=ready, is_method=True
+        reducer.prepare_for_backward, before=ready, is_method=True, collective=READY
     )
+    if native_rows[0]:
+        return  # by the wrapper that is there already
     torch.autograd.backward = native.wrap(torch.autograd.backward, before=before, after=after)
 
 

@@ -32,6 +32,7 @@ def load(path):
     found.rerail_start.restype = ctypes.c_void_p
     found.rerail_handler_of.restype = ctypes.c_void_p
     found.rerail_forget_handler_of.argtypes = (ctypes.c_int, ctypes.c_void_p)
+    found.rerail_tell_of_step.argtypes = (ctypes.c_int64,)
     with_lock = ctypes.PyDLL(path)
     thing, text = ctypes.py_object, ctypes.c_char_p
     make = with_lock.rerail_wrap
@@ -46,6 +47,8 @@ def load(path):
     use_collectives.argtypes = (text, thing)
     with_lock.rerail_forget_group.argtypes = (ctypes.c_void_p,)
     with_lock.rerail_forget_place.argtypes = (ctypes.c_int,)
+    with_lock.rerail_use_torch.argtypes = (thing,)
+    with_lock.rerail_await_loss.argtypes = (ctypes.c_void_p,)
     # All of them or none: a library that lacks one is not used at all.
     library, locked, _make, _function = found, with_lock, make, function
     _hide_hooks_from, _use_collectives = hide_hooks_from, use_collectives
@@ -59,7 +62,10 @@ def view_of(address, size):
 
 
 def step_functions():
-    """step_begins(), step_ended(), note_loss(value): one call into C each; None without it."""
+    """step_begins(), step_ended(), note_loss(value): one call into C each; None without it.
+
+    step_ended() is something true when the step is one that `tell_of_step` asked for.
+    """
     if library is None:
         return None
     import struct
@@ -67,9 +73,14 @@ def step_functions():
     words = [layout.WORD[name] for name in ("optimizer_steps", "phase", "last_progress_ns")]
     words += [layout.WORD["loss"], layout.WORD["first_nonfinite_step"]]
     words += [layout.AREA["history"] // 8, layout.HISTORY_LENGTH]
-    words += [layout.PHASES.index("step"), layout.PHASES.index("train")]
-    library.rerail_use_words(struct.pack("=9q", *words))
+    words += [layout.PHASES.index(name) for name in ("step", "train", "validate")]
+    library.rerail_use_words(struct.pack("=10q", *words))
     return _function(0), _function(1), _function(2)
+
+
+def tell_of_step(step):
+    if library is not None:
+        library.rerail_tell_of_step(step)
 
 
 def remember_first_page():
@@ -92,8 +103,7 @@ def fork_function():
 
 def use_collectives(helpers):
     """Let the library write the ring of collectives; False where the stub has to."""
-    has_lock = getattr(sys, "_is_gil_enabled", None)
-    if _use_collectives is None or (has_lock is not None and not has_lock()):
+    if _use_collectives is None or not _has_lock():
         return False
     import struct
 
@@ -101,6 +111,24 @@ def use_collectives(helpers):
     words += [layout.AREA["collectives"] // 8, layout.COLLECTIVE_LENGTH, layout.COLLECTIVE_WORDS]
     words += [layout.GROUP_SHIFT, layout.PLACE_SHIFT]
     return bool(_use_collectives(struct.pack("=7q", *words), helpers))
+
+
+def _has_lock():
+    asked = getattr(sys, "_is_gil_enabled", None)
+    return asked is None or asked()
+
+
+def use_torch(torch):
+    """Let the library look at losses and batches first (native/torch_looks.h), with a lock only."""
+    if locked is None or not _has_lock():
+        return
+    tensor, asked = torch.Tensor, torch._C
+    helpers = [tensor, torch.nn.Parameter]
+    helpers += [getattr(asked, "_len_torch_function_stack", None)]
+    helpers += [getattr(asked, "_len_torch_dispatch_stack", None)]
+    helpers += [getattr(asked._autograd, "_profiler_enabled", None), torch.is_grad_enabled]
+    helpers += [tensor.numel, tensor.item, float, int, str, dict, tuple]
+    locked.rerail_use_torch(helpers)
 
 
 def hide_hooks_from(set_frame_callback):
@@ -112,6 +140,8 @@ def hide_hooks_from(set_frame_callback):
 # What a wrapped call writes without any Python code: see struct call_plan in counting.h.
 NOTHING = -1
 NEVER = (1 << 63) - 1
+# Which look of the library stands in for a hook: enum look in torch_looks.h.
+LOSS, BATCH, FETCHED = 1, 2, 3
 
 
 def wrap(
@@ -127,6 +157,8 @@ def wrap(
     goodbye=NOTHING,
     times=NOTHING,
     collective=0,
+    gradients=0,
+    look=0,
 ):
     """A callable like `wrapped` that calls before(args, kwargs) and after(args, kwargs, result).
 
@@ -134,7 +166,9 @@ def wrap(
     the counted word are written at every call; the hooks at most once in `pause_ns`. `goodbye` is
     written instead of a phase, for a function that ends the process. The word `times` grows by the
     nanoseconds that each call lasts. `collective`: which one it is, for the library's own ring
-    (native/collectives.h); the hooks are not called then.
+    (native/collectives.h); the hooks are not called then. `gradients`: which one is part of this
+    call after DistributedDataParallel said so. `look`: what the library does in place of the one
+    hook that there is (native/torch_looks.h); the hook is called for what only it can see to.
     """
     name = getattr(wrapped, "__name__", "function")
 
@@ -151,11 +185,15 @@ def wrap(
         layout.WORD["last_progress_ns"] if progresses else NOTHING,
         times,
         collective,
+        gradients,
+        look,
+        0,
+        0,
         pause_ns,
         0,
     )
     if goodbye != NOTHING:
-        plan = (layout.HEAD["said_goodbye"] // 8, goodbye, *plan[2:8], NEVER, 0)
+        plan = (layout.HEAD["said_goodbye"] // 8, goodbye, *plan[2:12], NEVER, 0)
     if _make is None:
         return _wrap_in_python(parts, plan)
     import struct
@@ -171,7 +209,7 @@ def wrap(
         name.encode(),
         doc.encode() if doc else None,
         is_method,
-        struct.pack("=8h2q", *plan),
+        struct.pack("=12h2q", *plan),
     )
 
 
