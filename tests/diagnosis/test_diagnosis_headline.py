@@ -142,6 +142,41 @@ def test_the_place_in_a_log_is_the_programs_own(tmp_path: Path) -> None:
     assert diagnosis.headline.endswith("in train.py:12 main().")
 
 
+@pytest.mark.parametrize(
+    ("line", "quoted"),
+    [
+        (
+            "[W socket.cpp:663] [c10d] The client socket has failed to connect to [10.0.0.1]:29500"
+            " (errno: 110 - Connection timed out).",
+            "The ranks never met: [c10d] The client socket has failed to connect to",
+        ),
+        (
+            "[2059991.49] NVRM: Xid (PCI:0000:9b:00): 79, pid=1285, GPU has fallen off the bus.",
+            "The GPU, its memory or its link failed: NVRM: Xid (PCI:0000:9b:00): 79, pid=1285",
+        ),
+        ("Killed", "The system killed the process because memory ran out (step 4)."),
+    ],
+)
+def test_behind_the_name_of_a_cause_stands_the_line_that_tells_it(
+    tmp_path: Path, line: str, quoted: str
+) -> None:
+    log = tmp_path / "train.log"
+    log.write_text(f"step 4 loss 0.5\n{line}\n")
+    headline = explain_logs([log]).headline
+    assert headline.replace(" (step 4):", ":").startswith(quoted), headline
+
+
+def test_whom_the_kernel_killed_and_what_it_held(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    log.write_text(
+        "step 4 loss 0.5\n[ 9.1] python invoked oom-killer: gfp_mask=0x24280ca, order=0\n"
+        "[ 9.2] Memory cgroup out of memory: Killed process 4711 (python) total-vm:9431456kB, "
+        "anon-rss:8192000kB, file-rss:63488kB\nKilled\n"
+    )
+    said = "Memory ran out and python (pid 4711), which held 7.8 GiB, was killed (step 4)."
+    assert explain_logs([log]).headline == said
+
+
 FAULTHANDLER = (
     "Fatal Python error: Segmentation fault\n\n"
     "Thread 0x00007f2c (most recent call first):\n"
@@ -176,7 +211,7 @@ def test_the_place_of_a_hang_is_that_of_the_main_thread(tmp_path: Path, dump: st
     log = tmp_path / "train.log"
     log.write_text(f"step 3 loss 0.5\n{dump}")
     diagnosis = explain_logs([log])
-    assert diagnosis.headline.endswith("in data.py:88 next_batch() (step 3).")
+    assert " in data.py:88 next_batch() (step 3)" in diagnosis.headline
     assert diagnosis.outcome is not None and diagnosis.outcome.kind == "unknown"  # nothing raised
 
 

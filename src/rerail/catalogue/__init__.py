@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         Symptom,
     )
     from rerail.catalogue.schema import FAMILIES
-    from rerail.catalogue.templates import fill
+    from rerail.catalogue.templates import fill, gaps
 
 __all__ = [
     "FAMILIES",
@@ -37,6 +37,7 @@ __all__ = [
     "Signature",
     "Symptom",
     "fill",
+    "gaps",
     "load_catalogue",
     "spaced",
     "write_new_cause",
@@ -57,6 +58,7 @@ __getattr__ = door(
         "Signature": "model",
         "Symptom": "model",
         "fill": "templates",
+        "gaps": "templates",
         "load_catalogue": "loader",
         "spaced": "literals",
         "write_new_cause": "loader",

@@ -1,7 +1,8 @@
 """The one sentence that stands first: the fact, with who, what, where, when and how much.
 
 In: a diagnosis. Out: one sentence. The leading cause's file has the templates; the first one whose
-facts are all known is filled. Where the cause is in doubt, the sentence says what was observed and
+facts are all known is filled; the one that needs none names the cause alone, so the line of the log
+that tells it stands behind it. Where the cause is in doubt, the sentence says what was observed and
 leaves the cause to the lines below: an exception that was recorded is a fact, why it was raised may
 not be.
 """
@@ -10,15 +11,44 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rerail.catalogue import fill
+from rerail.catalogue import fill, gaps
 from rerail.diagnosis.words import words_of
+from rerail.platform.patterns import linear
+from rerail.wording import cut
 
 if TYPE_CHECKING:
-    from rerail.diagnosis.result import Diagnosis
+    from rerail.diagnosis.result import Candidate, Diagnosis
 
 LIKELY = 0.5
 # What can be said without knowing the cause, the most telling first.
 _OBSERVED = ("{rank_story}", "{hang}", "{crash}", "{exception}{at}", "{ending}{at}")
+
+# The line of a log that is quoted: which kinds are lines, what a logger puts before the words, and
+# what is no sentence.
+_LINES = (
+    "line",
+    "symptom",
+    "kernel-line",
+    "exit-line",
+    "gpu-memory",
+    "memory-growth",
+    "last-words",
+)
+_OF_TEXT = linear(r"^(?:output|kernel|\S+\.\w+):\d+$")
+_OF_A_LOGGER = linear(
+    r"^(?:\[?[IWEF]\d{0,8} [^\]]{0,140}\][ :]*"  # glog, TensorFlow, c10d
+    r"|\[[^\]]{0,60}\d\d:\d\d[^\]]{0,60}\][ :]*|\[ *[+\d.]+\] *"  # a time, the kernel's time
+    r"|\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d[\d.,:Z+]*[ :]*"
+    r"|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]+:|Fatal: |\(raylet\) "
+    r"|libc\+\+abi: terminating (?:due to|with) uncaught exception of type [^ :]+(?:::[^ :]+)*: "
+    r"|\S{1,200}\.(?:cc|cpp|cu|cuh|h|mm?|py):\d+: )"
+)
+_NO_SENTENCE = linear(
+    r"^(?:the traceback ends in |frame #|#\d|File \"|\^C|Traceback )|\d%\||[█▏▎▍▌▋▊▉]"
+)
+_MOST_PREFIXES = 4
+_TELLING_CHARS = 15
+_MOST_OF_A_LINE = 120
 
 
 def headline(diagnosis: Diagnosis) -> str:
@@ -29,7 +59,7 @@ def headline(diagnosis: Diagnosis) -> str:
         return _sentence(ending)
     words = {**words_of(diagnosis), "ending": ending}
     if leading is not None and leading.probability >= LIKELY:
-        said = _first_filled(leading.cause.headline, words) or leading.title
+        said = _told(leading, words)
         if "waited" in words and words["hang"] not in said:
             said += f"; {words['waited']}"
         return _sentence(said)
@@ -37,6 +67,26 @@ def headline(diagnosis: Diagnosis) -> str:
     if leading is not None and not leading.cause.is_residual:
         observed += f"; it may be this: {leading.title[:1].lower()}{leading.title[1:]}"
     return _sentence(observed)
+
+
+def _told(leading: Candidate, words: dict[str, str]) -> str:
+    for template in leading.cause.headline:
+        if said := fill(template, words):
+            return said if gaps(template) - {"at"} else f"{said}{_its_line(leading)}"
+    return leading.title + _its_line(leading)
+
+
+def _its_line(leading: Candidate) -> str:
+    """The line of the output that speaks most for it; a word such as "Killed" says no more."""
+    for observation in leading.speaks_for:
+        if observation.kind not in _LINES or not _OF_TEXT.search(observation.source):
+            continue
+        text = " ".join(observation.text[: _MOST_OF_A_LINE * 8].split())
+        for _ in range(_MOST_PREFIXES):
+            text = _OF_A_LOGGER.sub("", text)
+        if len(text) >= _TELLING_CHARS and not _NO_SENTENCE.search(text):
+            return f": {cut(text, _MOST_OF_A_LINE).rstrip('.: ')}"
+    return ""
 
 
 def _first_filled(templates: tuple[str, ...], words: dict[str, str]) -> str | None:

@@ -89,6 +89,18 @@ def read_kernel_line(line: Line) -> KernelLine | None:
     return None
 
 
+def facts_of_kill(kill: KernelLine) -> dict[str, Any]:
+    """Whom the kernel killed for memory, what it held then, and the limit, as far as it says so."""
+    fields = kill.fields
+    known = {
+        "victim_bytes": fields.get("rss_bytes"),
+        "memory_limit_bytes": fields.get("limit_bytes"),
+    }
+    if (name := fields.get("name") or fields.get("reaped")) and "pid" in fields:
+        known["victim"] = f"{name} (pid {fields['pid']})"
+    return {name: value for name, value in known.items() if value}
+
+
 def _search(pattern: LinearPattern, text: str, word: str) -> re.Match[str] | None:
     return pattern.search(text) if word in text else None
 

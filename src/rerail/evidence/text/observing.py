@@ -13,7 +13,7 @@ from typing import Any
 from rerail.evidence.text import harmless
 from rerail.evidence.text.collectives import find_disagreements
 from rerail.evidence.text.exits import ExitLine
-from rerail.evidence.text.kernel_lines import find_kernel_lines
+from rerail.evidence.text.kernel_lines import facts_of_kill, find_kernel_lines
 from rerail.evidence.text.last_words import HINT_TYPE
 from rerail.evidence.text.lines import Line
 from rerail.evidence.text.memory import find_printed_growth, find_shortages
@@ -284,6 +284,8 @@ class TextObserver:
             )
             if library := found.fields.get("library"):
                 self.found.facts.setdefault("library", library)
+            if found.what == "oom-kill":
+                self.found.facts.update(facts_of_kill(found))
         lasting = []
         for stack in find_native_stacks(lines):
             resumed = self._resumption.after(stack.first.number, is_fatal=True)
