@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 
 def train(steps):
@@ -94,6 +95,7 @@ def eats():
     eaten = []
     while True:
         eaten.append(bytearray(os.urandom(1 << 20)))
+        time.sleep(0.003)
 
 
 def main(way, library=""):

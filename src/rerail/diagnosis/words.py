@@ -47,6 +47,7 @@ def words_of(diagnosis: Diagnosis) -> dict[str, str]:
         "hang": _hang(diagnosis),
         "waited": _waited(facts),
         "thrown": _thrown(facts),
+        "seen_before": _seen_before(facts),
         "signal": diagnosis.outcome.signal,
         "limit": _bytes(facts.get("memory_limit_bytes")),
         "peak": _bytes(facts.get("peak_rss_bytes")),
@@ -74,6 +75,9 @@ def _at(words: dict[str, str]) -> str:
 
 def _at_victim(words: dict[str, str], where: dict[str, Any]) -> str:
     """Behind what was done to one process, if the place may be that of another, who lost it."""
+    if "seen_before" in words and "where" in words:
+        step = f" ({words['step']})" if "step" in words else ""
+        return f"{step}; {words['seen_before']} it was in {words['where']}"
     victim, process = words.get("victim", ""), str(where.get("process") or "main process")
     if "where" not in words or not victim or process in victim:
         return _at({name: text for name, text in words.items() if name != "who"})
@@ -116,6 +120,13 @@ def _crash(diagnosis: Diagnosis, words: dict[str, str]) -> str:
     if "where" not in words and not inside:
         return f"The process was killed by {signal}{ending}{words['at']}"
     return f"{signal}{ending}{words['at']}{inside}"
+
+
+def _seen_before(facts: dict[str, Any]) -> str:
+    seconds = facts.get("seen_seconds_before")
+    if not isinstance(seconds, (int, float)):
+        return ""
+    return f"{seconds_in_words(seconds)} before" if seconds >= 0.1 else "at the last look"
 
 
 _THROWN = linear(r"^terminate called after throwing an instance of '(?P<type>[^']{1,200})'")

@@ -15,7 +15,7 @@ from rerail.evidence.run.memory import limit_uses, memory_limits, tree_peak
 from rerail.evidence.run.progress import NOT_TRAINING, last_printed
 from rerail.evidence.run.stalls import hang_facts
 from rerail.evidence.run.uses import read_uses
-from rerail.evidence.run.where import process_name
+from rerail.evidence.run.where import last_place_of, process_name
 from rerail.platform.command_line import innermost_at, is_python, program_call, program_in_words
 from rerail.records import Observation
 from rerail.wording import ray_worker_in_words, role_in_words
@@ -200,6 +200,7 @@ def _memory_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict
         facts["memory_limit_bytes"] = killed.data["limit_bytes"]
         facts["memory_limit_source"] = killed.data["cgroup"] or "ram"
         facts["victim"] = _victim(run, killed)
+        facts.update(last_place_of(run, killed.data["pid"]))
     elif uses:
         facts["memory_limit_bytes"] = uses[0].limit_bytes
         facts["memory_limit_source"] = uses[0].source
