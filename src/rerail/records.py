@@ -252,6 +252,8 @@ class BlackBox:
     fork_parent_had_threads: bool | None = None  # True in a child forked by a threaded parent
     notes: list[str] = field(default_factory=list)  # hooks that failed, frameworks seen
     exception_t_seconds: float | None = None
+    file_in_hand: str | None = None  # when the exception came, where its message names none
+    exception_cwd: str | None = None  # the folder in which a relative path was looked for
     error_file: str | None = None  # where its standard error went, if that is a file
     output_file: str | None = None  # the same of its standard output
     loader_worker: int | None = None  # which worker of a DataLoader it is, as torch counts

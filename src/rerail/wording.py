@@ -104,6 +104,11 @@ def lost_in_words(lost: Mapping[str, Any]) -> str:
     return f"{role_in_words(lost.get('role'))} (pid {lost.get('pid')}) {ending}"
 
 
+def thread_in_words(name: str) -> str:
+    """By its own name, or by the function that it runs."""
+    return f"the thread of {name}" if name.endswith("()") else f"thread {name}"
+
+
 class InTheTree(Protocol):
     """What a process is: a ProcessRecord, or a line that was made of one."""
 
@@ -170,13 +175,12 @@ def counted(count: int, noun: str) -> str:
 
 
 def place_in_words(where: Mapping[str, Any], shown: Callable[[str], str] = file_name) -> str:
-    """ "hang.py:7 save()"; of the code outside all functions only the line."""
+    """ "hang.py:7 save()"; of what has no name (a module, a `<genexpr>`) only the line."""
     if not where.get("file"):
         return ""
     line = f":{where['line']}" if where.get("line") else ""
     function = str(where.get("function") or "")
-    is_name = function and (function == "<lambda>" or not function.startswith("<"))
-    called = f" {function}()" if is_name else ""
+    called = f" {function}()" if function and not function.startswith("<") else ""
     return f"{shown(str(where['file']))}{line}{called}"
 
 

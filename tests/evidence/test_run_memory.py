@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from run_builders import MIB, box, info, process, recorded, row, steps
 
+from rerail.evidence.run.collect import collect_recorded
 from rerail.evidence.run.memory import (
     limit_uses,
     memory_at_peak,
@@ -298,3 +299,22 @@ def test_a_kill_that_somebody_sent_is_not_pinned_on_a_process():
     )
     (seen,) = read_oom_kills(run)
     assert seen.data["pid"] is None
+
+
+def test_the_place_before_a_kill_for_memory_is_that_of_the_killed_process() -> None:
+    place = {"file": "/data/job/prepare.py", "line": 7, "function": "prepare"}
+    dead = process(101, "child", signal="SIGKILL", ended_t_seconds=9.5, name="python")
+    run = recorded(
+        processes=[process(), dead],
+        events=[
+            Event(8.0, "memory-place", {"pid": 100, "taken_t": 9.4, **place, "line": 1}),
+            Event(9.2, "memory-place", {"pid": 101, "taken_t": 9.1, **place}),
+        ],
+        after=AfterDeath(
+            kernel_lines=["Memory cgroup out of memory: Killed process 101 (python)"],
+            memory_limits=[MemoryLimit("cgroup:/job", 300 * MIB, 300 * MIB, 1)],
+        ),
+    )
+    facts = collect_recorded(run).facts
+    assert (facts["where"]["line"], facts["where"]["function"]) == (7, "prepare")
+    assert facts["seen_seconds_before"] == 0.4

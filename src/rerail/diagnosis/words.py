@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rerail.diagnosis.short_message import short_message
 from rerail.platform.patterns import linear
 from rerail.records import CRASH_SIGNALS
 from rerail.wording import (
@@ -22,17 +23,14 @@ from rerail.wording import (
     ray_worker_in_words,
     role_in_words,
     seconds_in_words,
+    thread_in_words,
 )
 
 if TYPE_CHECKING:
     from rerail.diagnosis.result import Diagnosis
 
-MOST_MESSAGE = 160
 _AT_THE_SIDE = ("shell", "helper", "daemon", "launcher")
-# XGBoost and others begin a message with "[18:40:29] /build/src/data/data.cc:522: ".
-_PLACE_IN_CPP = linear(r"\[\d\d:\d\d:\d\d\] \S+:\d+: ")
-# What is wrong stands in the line below: load_state_dict, Keras.
-_ONLY_ANNOUNCES = linear(r":$|^[\w.]+: Exception encountered when calling .{1,120}\.$")
+_MOST_WORDS = 100
 
 
 def words_of(diagnosis: Diagnosis) -> dict[str, str]:
@@ -42,10 +40,15 @@ def words_of(diagnosis: Diagnosis) -> dict[str, str]:
     found = {
         "where": place_in_words(where),
         "who": _who(facts, where),
+        "thread": thread_in_words(str(crashed))
+        if (crashed := facts.get("crashed_thread"))
+        else None,
         "step": _step(facts),
-        "exception": _exception(facts),
+        "exception": short_message(str(facts.get("exception_text") or "")),
         "hang": _hang(diagnosis),
         "waited": _waited(facts),
+        "thrown": _thrown(facts),
+        "seen_before": _seen_before(facts),
         "signal": diagnosis.outcome.signal,
         "limit": _bytes(facts.get("memory_limit_bytes")),
         "peak": _bytes(facts.get("peak_rss_bytes")),
@@ -59,6 +62,7 @@ def words_of(diagnosis: Diagnosis) -> dict[str, str]:
     }
     words.update({name: text for name, text in found.items() if text})
     words["at"] = _at(words)
+    words["at_victim"] = _at_victim(words, where)
     if crash := _crash(diagnosis, words):
         words["crash"] = crash
     return words
@@ -66,8 +70,20 @@ def words_of(diagnosis: Diagnosis) -> dict[str, str]:
 
 def _at(words: dict[str, str]) -> str:
     inside = f" in {words['where']}" if "where" in words else ""
-    notes = ", ".join(words[name] for name in ("who", "step") if name in words)
+    notes = ", ".join(words[name] for name in ("who", "thread", "step") if name in words)
     return f"{inside} ({notes})" if notes else inside
+
+
+def _at_victim(words: dict[str, str], where: dict[str, Any]) -> str:
+    """Behind what was done to one process, if the place may be that of another, who lost it."""
+    if "seen_before" in words and "where" in words:
+        step = f" ({words['step']})" if "step" in words else ""
+        return f"{step}; {words['seen_before']} it was in {words['where']}"
+    victim, process = words.get("victim", ""), str(where.get("process") or "main process")
+    if "where" not in words or not victim or process in victim:
+        return _at({name: text for name, text in words.items() if name != "who"})
+    step = f" ({words['step']})" if "step" in words else ""
+    return f"{step}; {words['where']} then failed"
 
 
 def _plain(name: str, value: Any) -> str:
@@ -76,7 +92,7 @@ def _plain(name: str, value: Any) -> str:
     if name.endswith("_bytes") and isinstance(value, (int, float)):
         return bytes_in_words(value)
     if name.endswith("_seconds") and isinstance(value, (int, float)):
-        return seconds_in_words(value)
+        return f"{value} s" if isinstance(value, int) and value < 120 else seconds_in_words(value)
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
@@ -91,15 +107,6 @@ def _step(facts: dict[str, Any]) -> str:
     return f"step {step:,}" if isinstance(step, int) else ""
 
 
-def _exception(facts: dict[str, Any]) -> str:
-    lines = str(facts.get("exception_text") or "").strip().split("\n")
-    first = _PLACE_IN_CPP.sub("", " ".join(lines[0].split()))
-    if _ONLY_ANNOUNCES.search(first):
-        detail = next((" ".join(line.split()) for line in lines[1:] if line.strip()), "")
-        first = f"{first.rstrip('.:')}: {detail}" if detail else first
-    return cut(first, MOST_MESSAGE).rstrip(".:")
-
-
 def _crash(diagnosis: Diagnosis, words: dict[str, str]) -> str:
     """ "SIGSEGV in data.py:8 load() (rank 1, step 2), inside f() of lib.so": own code first."""
     facts = diagnosis.facts
@@ -109,9 +116,36 @@ def _crash(diagnosis: Diagnosis, words: dict[str, str]) -> str:
     library, function = facts.get("library"), facts.get("function")
     inside = f", inside {cut(str(function), 60)}()" if function and library else ""
     inside += f" of {library}" if inside else f", inside {library}" if library else ""
+    inside += ", which stopped itself by a trap instruction" if facts.get("trap") else ""
+    ending = " while the program was exiting" if facts.get("is_at_exit") else ""
     if "where" not in words and not inside:
-        return f"The process was killed by {signal}{words['at']}"
-    return f"{signal}{words['at']}{inside}"
+        return f"The process was killed by {signal}{ending}{words['at']}"
+    return f"{signal}{ending}{words['at']}{inside}"
+
+
+def _seen_before(facts: dict[str, Any]) -> str:
+    seconds = facts.get("seen_seconds_before")
+    if not isinstance(seconds, (int, float)):
+        return ""
+    return f"{seconds_in_words(seconds)} before" if seconds >= 0.1 else "at the last look"
+
+
+_THROWN = linear(r"^terminate called after throwing an instance of '(?P<type>[^']{1,200})'")
+_WHAT = linear(r"what\(\):\s*(?P<said>.+)$")
+_MANGLED = linear(r"^(?P<std>St)?\d{1,3}(?P<name>[A-Za-z_]\w*)$")
+
+
+def _thrown(facts: dict[str, Any]) -> str:
+    """ "C++ threw std::out_of_range: vector::_M_range_check: …", in its own words."""
+    said = " ".join(str(facts.get("last_words") or "").split())
+    thrown = _THROWN.search(said)
+    if thrown is None:
+        return ""
+    name = thrown["type"]
+    if plain := _MANGLED.search(name):
+        name = ("std::" if plain["std"] else "") + plain["name"]
+    what = _WHAT.search(said)
+    return cut(f"C++ threw {name}" + (f": {what['said']}" if what else ""), _MOST_WORDS)
 
 
 def _hang(diagnosis: Diagnosis) -> str:
@@ -125,6 +159,7 @@ def _hang(diagnosis: Diagnosis) -> str:
     who = _who(facts, where)
     text = f"{who[:1].upper() + who[1:] if who else 'It'} hung for {seconds_in_words(seconds)}"
     text += f" in {place_in_words(where)}" if place_in_words(where) else ""
+    text += f" ({step})" if (step := _step(facts)) else ""
     if hang.get("waits_for"):
         text += f", waiting for {hang['waits_for']}"
         holder = hang.get("holder") or {}
@@ -217,5 +252,7 @@ def _outside(diagnosis: Diagnosis) -> dict[str, str]:
             name, pid = o.data.get("sender_name"), o.data.get("sender_pid")
             known = [str(name)] if name else []
             known += [f"(pid {pid})" if name else f"pid {pid}"] if pid else []
-            return {"outside_signal": str(o.data.get("signal") or ""), "sender": " ".join(known)}
+            said = {"outside_signal": o.data.get("signal"), "time_limit": o.data.get("time_limit")}
+            said["sender"] = " ".join(known)
+            return {name: str(words) for name, words in said.items() if words}
     return {}

@@ -357,3 +357,13 @@ def program_call(words: Sequence[str]) -> PythonCall | None:
         return PythonCall("", "script", words[at], at + 1)
     launcher = launcher_of(words, at)
     return python_call(words, at) if launcher is None else launched(words, launcher[1])
+
+
+def program_in_words(words: Sequence[str]) -> str:
+    """ "prepare.py" of `python /work/prepare.py --fast`, "python -m x", "tar": what was started."""
+    call = program_call(words)
+    if call is not None and call.kind == "script":
+        return call.target.rpartition("/")[2]
+    if call is not None and call.kind == "module":
+        return f"python -m {call.target}"
+    return program_name(words[0]) if words and call is None else ""

@@ -20,7 +20,13 @@ if TYPE_CHECKING:
     from rerail.recorder.run.recording import Recording, RunOptions
     from rerail.recorder.stalls.judgement import FIRST_PHASE_SECONDS
     from rerail.recorder.stalls.now import look_now
-    from rerail.recorder.stalls.places import Place, find_places, most_workers, who_is_who
+    from rerail.recorder.stalls.places import (
+        Place,
+        find_places,
+        most_workers,
+        what_it_runs,
+        who_is_who,
+    )
     from rerail.recorder.vitals import libraries
 
 __all__ = [
@@ -41,6 +47,7 @@ __all__ = [
     "record_apart",
     "record_living",
     "surroundings",
+    "what_it_runs",
     "who_is_who",
     "write_metrics",
 ]
@@ -60,6 +67,7 @@ __getattr__ = door(
         "limits_of": "metrics_file",
         "look_now": "stalls.now",
         "most_workers": "stalls.places",
+        "what_it_runs": "stalls.places",
         "parse_gate": "run.gates",
         "record": "run.record",
         "record_apart": "apart",

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rerail.recorder.filling_memory import FillingMemory
 from rerail.recorder.kernel.counters import KernelCounters
 from rerail.recorder.run_record import RunRecord
 from rerail.recorder.tree.process import Process
@@ -35,6 +36,7 @@ class Sampling:
         self._sampler: Any = None
         self._vitals_log: Any = None
         self._limits = NearLimits()
+        self._filling = FillingMemory(record, tree)
         self._row: VitalsRow | None = None
         self._maps = LibraryMaps()
         self._has_begun = False
@@ -62,6 +64,7 @@ class Sampling:
             if row.process_count:
                 self._row = row
                 self._vitals_log.add(row)
+                self._filling.sampled(row)
                 for what, used, limit in self._limits.newly_near(row.machine):
                     writer.event("limit-near", what=what, used=used, limit=limit)
         if self._kernel.watch is not None:
@@ -93,5 +96,6 @@ class Sampling:
             self._record.attempt("vitals", self._vitals_log.close)
         if self._sampler is not None:
             self._record.attempt("vitals", self._sampler.close)
+        self._record.attempt("places while memory fills", self._filling.close)
         self._sampler = self._vitals_log = None
         self._has_begun = True

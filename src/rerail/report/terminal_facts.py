@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Any
 
-from rerail.wording import bytes_in_words, place_in_words
+from rerail.wording import bytes_in_words, place_in_words, thread_in_words
 
 _PROGRESS = (("epoch", "epoch"), ("last_step", "step"), ("phase", "phase"), ("loss", "loss"))
 _SHOWN_FOLDERS = 3
@@ -96,7 +96,7 @@ def _where(facts: dict[str, Any]) -> list[str]:
         inside = f" in {facts['function']}" if facts.get("function") else ""
         where.append(f"library {facts['library']}{inside}")
     if facts.get("crashed_thread"):
-        where.append(f"thread {facts['crashed_thread']}")
+        where.append(thread_in_words(str(facts["crashed_thread"])))
     if facts.get("failed_first"):
         where.append(f"{facts['failed_first']} failed first{_echoes(facts)}")
     elif found.get("process"):

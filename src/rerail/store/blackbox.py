@@ -170,6 +170,7 @@ def _parse(octets: bytes, t0_ns: int) -> BlackBox | None:
     forked = box.head("fork_parent_had_threads")
     progress_ns = box.number("last_progress_ns")
     raised_ns = box.number("exception_ns")
+    files = _files(box)
     collectives = _collectives(box)
     error_file, _, output_file = (box.text("error_file") or "").partition("\0")
     return BlackBox(
@@ -198,7 +199,9 @@ def _parse(octets: bytes, t0_ns: int) -> BlackBox | None:
         batch_shapes=box.text("batch_shapes"),
         collective=box.text("collective") or _waited_for(collectives),
         loaders=_loaders(box),
-        files=_files(box),
+        files=[file for file in files if not file.loader.startswith(layout.IN_HAND)],
+        file_in_hand=_in_hand(files, "file"),
+        exception_cwd=_in_hand(files, "cwd"),
         history=_history(box),
         exception_type=box.text("exception_type"),
         exception_text=_exception_text(box),
@@ -275,6 +278,10 @@ def _loaders(box: _Box) -> list[LoaderSettings]:
             )
         )
     return found
+
+
+def _in_hand(files: list[LoadedFile], what: str) -> str | None:
+    return next((file.path for file in files if file.loader == layout.IN_HAND + what), None)
 
 
 def _files(box: _Box) -> list[LoadedFile]:

@@ -8,6 +8,7 @@ a value that does not fit; texts are cut.
 import os
 from time import monotonic_ns
 
+import rerail_in_hand
 import rerail_layout as layout
 
 numbers = None  # memoryview of int64; None until `use` was called
@@ -106,6 +107,12 @@ def put_exception(kind, value, traceback=None, thread=""):
         put_text("exception_more", text[layout.TEXT["exception_text"][1] :])
     except Exception as error:
         note_failure("exception text", error)
+    try:
+        frames = traceback or getattr(value, "__traceback__", None)
+        for what, path in rerail_in_hand.find(value, frames):
+            put_file(path, layout.IN_HAND + what, 0, False)
+    except Exception as error:
+        note_failure("file in hand", error)
 
 
 def put_rank_if_unknown(rank):

@@ -15,7 +15,7 @@ from rerail.catalogue import load_catalogue
 from rerail.errors import RerailError
 from rerail.evidence.run.census import read_copied_growth, read_leaks
 from rerail.evidence.run.crashes import read_crashes
-from rerail.evidence.run.disks import full_mount
+from rerail.evidence.run.disks import full_mount_facts
 from rerail.evidence.run.exceptions import (
     is_of_a_lost_message,
     read_exceptions,
@@ -124,8 +124,8 @@ def collect_recorded(
         **_place_of_whom_it_waited_for({**text.facts, **raised}, observations),
         **ray_facts(run),
     }
-    if mount := full_mount(run, str(facts.get("exception_text") or "")):
-        facts["full_mount"] = mount
+    said = str(facts.get("exception_text") or "")
+    facts.update(full_mount_facts(run, said, str(facts.get("file_in_hand") or "")))
     return Evidence(
         outcome=outcome_by_ray(run) or read_outcome(run),
         observations=observations,

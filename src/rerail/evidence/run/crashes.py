@@ -14,12 +14,23 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from rerail.errors import RerailError
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.where import where_of
 from rerail.platform.own_code import innermost_own
 from rerail.platform.patterns import linear
-from rerail.records import Crash, FaultMapping, LoadedFile, NativeFrame, Observation, ThreadStack
-from rerail.wording import file_name, process_in_words, sentence
+from rerail.recorder import what_it_runs
+from rerail.records import (
+    Crash,
+    FaultMapping,
+    LoadedFile,
+    NativeFrame,
+    Observation,
+    ProcessRecord,
+    ThreadStack,
+)
+from rerail.store import open_regular
+from rerail.wording import file_name, process_in_words, sentence, thread_in_words
 
 # Libraries that a fault surfaces in but that did not cause it: they were handed something bad.
 _BYSTANDERS = linear(
@@ -30,6 +41,9 @@ _BYSTANDERS = linear(
 _CXX_RUNTIME = linear(r"^(libstdc\+\+|libc\+\+)")
 # The interpreter and what calls C from it: below these there is only Python.
 _GLUE = linear(r"^(python[\d.]*$|libpython|libffi|_ctypes|_cffi|_swig)")
+_EXITING = linear(
+    r"^(exit|_exit|__run_exit_handlers|__cxa_finalize|_dl_fini|Py_Finalize(Ex)?|Py_Exit)$"
+)
 _TRAMPOLINES = linear(r"restore_rt|sigreturn|killpg|__sigaction")
 
 _NEAR_NULL_BYTES = 1 << 16
@@ -186,10 +200,12 @@ def _crash(run: RecordedRun, crash: Crash) -> Observation:
             "caller_function": caller.function if caller else None,
             "top_library": file_name(top.library) if top and top.library else None,
             "top_function": top.function if top else None,
-            "thread_name": crash.thread_name,
+            "thread_name": _thread_called(crash, process),
             "is_main_thread": crash.is_main_thread,
             "is_python_thread": bool(stack and stack.python),
             "is_stack_overflow": overflow,
+            "is_at_exit": is_at_exit(crash),
+            "trap": _trap_instruction(run, crash),
             "frames": depth(crash),
             "recursing_function": recursing,
             "address": crash.address,
@@ -204,6 +220,45 @@ def _crash(run: RecordedRun, crash: Crash) -> Observation:
             "t_seconds": crash.t_seconds,
         },
     )
+
+
+def _thread_called(crash: Crash, process: ProcessRecord | None) -> str | None:
+    """Its own name; of one that has only that of the program, what it runs."""
+    name = crash.thread_name
+    if crash.is_main_thread or (name and process is not None and name != process.name):
+        return name
+    stack = crashed_stack(crash)
+    runs = what_it_runs(stack.python) if stack else None
+    return runs or name
+
+
+def is_at_exit(crash: Crash) -> bool:
+    """Whether the program had done its work: the C library or Python was tidying up."""
+    stack = crashed_stack(crash)
+    if stack is None or innermost_own(stack.python):
+        return False
+    return any(_EXITING.match(frame.function or "") for frame in stack.native)
+
+
+def _trap_instruction(run: RecordedRun, crash: Crash) -> str | None:
+    """ "ud2" where a program ends itself: __builtin_trap, a sanitizer, a failed assertion.
+
+    An instruction that the processor lacks ends in the same signal. Read from the library's file,
+    on the machine of the run: of any other file it would be another instruction.
+    """
+    stack = crashed_stack(crash)
+    top = stack.native[0] if stack and stack.native else None
+    if crash.signal != "SIGILL" or top is None or not top.library or top.offset is None:
+        return None
+    if top.address != crash.address or run.info.host != socket.gethostname():
+        return None
+    try:
+        with open_regular(Path(top.library), follows_links=True) as file:
+            file.seek(top.offset)
+            code = file.read(2)
+    except (OSError, ValueError, RerailError):
+        return None
+    return "ud2" if "rip" in crash.registers and code in (b"\x0f\x0b", b"\x0f\xb9") else None
 
 
 def _where(run: RecordedRun, crash: Crash) -> dict[str, Any] | None:
@@ -244,7 +299,8 @@ def _crash_sentence(
     who = process_in_words(process) if process else f"a process (pid {crash.pid})"
     thread = "the main thread"
     if not crash.is_main_thread:
-        thread = f"thread {crash.thread_name or crash.thread_id} (not the main thread)"
+        called = _thread_called(crash, process) or str(crash.thread_id)
+        thread = f"{thread_in_words(called)} (not the main thread)"
     text = f"{crash.signal} in {thread} of {who}"
     if function and library:
         text += f", in {function}() of {library}"

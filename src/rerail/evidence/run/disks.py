@@ -1,4 +1,4 @@
-"""Which file system was full: the fact `full_mount`.
+"""Which file system was full: the facts `full_mount` and `full_mount_bytes`.
 
 In: a recorded run and what it said. Out: the mount point of the path that could not be written or,
 where no path was named, the one file system that has no room; None where several have none, and for
@@ -11,23 +11,43 @@ from __future__ import annotations
 import os
 import socket
 from pathlib import Path
+from typing import Any
 
 from rerail.evidence.run.material import RecordedRun
 from rerail.platform.patterns import linear
 
-_FULL = linear(r"No space left on device|[Dd]isk quota exceeded|ENOSPC|EDQUOT")
+# The last one is what torch.save says when the system has written less than it was given.
+_FULL = linear(
+    r"No space left on device|[Dd]isk quota exceeded|ENOSPC|EDQUOT|unexpected pos \d+ vs \d+"
+)
 _PATH = linear(r"(?:on device|exceeded): ['\"](?P<path>/[^'\"]+)")
 _LEAST_SHARE = 0.01  # of its blocks or inodes: below, a file system is full
 _MOST_MOUNTS = 500
 _NEVER_WRITTEN = ("proc", "sysfs", "cgroup", "cgroup2", "squashfs", "iso9660", "devpts", "mqueue")
 
 
-def full_mount(run: RecordedRun, said: str) -> str | None:
+def full_mount_facts(run: RecordedRun, said: str, in_hand: str) -> dict[str, Any]:
+    """`in_hand`: the file that was being written, if the program is known to have held one."""
+    mount = full_mount(run, said, in_hand)
+    if mount is None:
+        return {}
+    try:
+        room = os.statvfs(mount)
+    except OSError:
+        return {"full_mount": mount}
+    return {"full_mount": mount, "full_mount_bytes": room.f_blocks * room.f_frsize}
+
+
+def full_mount(run: RecordedRun, said: str, in_hand: str = "") -> str | None:
     if not _FULL.search(said) or run.info.host != socket.gethostname():
         return None
     named = _PATH.search(said)
     if named is not None:
         return _mount_of(named.group("path"))
+    if in_hand:
+        mount = _mount_of(str(Path(run.info.cwd, in_hand)))
+        if mount is not None and _is_full(mount):
+            return mount
     full = [mount for mount in writable_mounts() if _is_full(mount)]
     return full[0] if len(full) == 1 else None
 

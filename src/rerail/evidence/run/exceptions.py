@@ -85,7 +85,18 @@ def read_words_of_exceptions(
         observations += [_of_box(o, box) for o in told.observations if o.kind in _READ_KINDS]
         if not facts and not box.exception_thread:
             facts = _of_the_inner_one(_with_process(told.facts, run, box), told.observations)
+            facts.update(_in_hand(run, box))
     return observations, facts
+
+
+def _in_hand(run: RecordedRun, box: BlackBox) -> dict[str, Any]:
+    """The file that the message does not name, and where a relative path was looked for."""
+    found = {}
+    if box.file_in_hand:
+        found["file_in_hand"] = box.file_in_hand.removeprefix(f"{run.info.cwd}/")
+    if box.exception_cwd and box.exception_cwd != run.info.cwd:
+        found["looked_in"] = box.exception_cwd.removeprefix(f"{run.info.cwd}/")
+    return found
 
 
 def _of_the_inner_one(facts: dict[str, Any], told: Sequence[Observation]) -> dict[str, Any]:

@@ -255,6 +255,7 @@ def _ended_by_timeout(process: ProcessRecord) -> Observation:
             "signal": "SIGTERM",
             "sender_pid": process.pid,
             "sender_name": "timeout",
+            "time_limit": typed,
             "t_seconds": process.ended_t_seconds,
         },
     )

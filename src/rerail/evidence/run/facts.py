@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rerail.evidence.run.hit_limits import hit_limits
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.memory import limit_uses, memory_limits, tree_peak
 from rerail.evidence.run.progress import NOT_TRAINING, last_printed
 from rerail.evidence.run.stalls import hang_facts
 from rerail.evidence.run.uses import read_uses
-from rerail.evidence.run.where import process_name
-from rerail.platform.command_line import innermost_at, is_python, program_call
+from rerail.evidence.run.where import last_place_of, process_name
+from rerail.platform.command_line import innermost_at, is_python, program_call, program_in_words
 from rerail.records import Observation
 from rerail.wording import ray_worker_in_words, role_in_words
 
@@ -179,6 +180,8 @@ def _crash_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[
         "python_function": crash["python_function"],
         "crashed_thread": None if crash["is_main_thread"] else crash["thread_name"],
         "crashed_process": crash["role"],
+        "is_at_exit": crash["is_at_exit"] or None,
+        "trap": crash["trap"],
         "fault_address": f"0x{address:x}" if address is not None else None,
         "address_kind": crash["address_kind"],
         "last_words": (crash["message"] or "").strip()[:500] or None,
@@ -197,6 +200,7 @@ def _memory_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict
         facts["memory_limit_bytes"] = killed.data["limit_bytes"]
         facts["memory_limit_source"] = killed.data["cgroup"] or "ram"
         facts["victim"] = _victim(run, killed)
+        facts.update(last_place_of(run, killed.data["pid"]))
     elif uses:
         facts["memory_limit_bytes"] = uses[0].limit_bytes
         facts["memory_limit_source"] = uses[0].source
@@ -250,7 +254,10 @@ def _victim(run: RecordedRun, killed: Observation) -> str:
     if ray_worker_in_words(process.name):
         return f"the {name}" if name.startswith("Ray") else name
     if process.role not in ("main", "rank", "loader-worker") and not name.startswith("rank"):
-        return f"{role_in_words(process.role)} (pid {process.pid})"
+        what = program_in_words(process.command)
+        if not what or process.role == "multiprocessing":  # which has its parent's command
+            return f"{role_in_words(process.role)} (pid {process.pid})"
+        return f"{what} ({role_in_words(process.role).removeprefix('a ')}, pid {process.pid})"
     a_worker = name.replace("Data", "a Data", 1) if process.worker is None else name
     return {"main process": "the main process"}.get(name, a_worker)
 
@@ -272,6 +279,7 @@ def _resource_facts(run: RecordedRun, observations: Sequence[Observation]) -> di
         near = _first(observations, kind)
         if near is not None:
             facts[name] = int(near.data["limit"])
+    facts.update(hit_limits(run, observations))
     # An allocation that is refused at once never shows as use: the size says how little there was.
     sizes = [size for row in run.vitals if (size := row.machine.get("shm_total_bytes"))]
     facts.setdefault("shm_limit_bytes", int(min(sizes)) if sizes else None)

@@ -99,7 +99,7 @@ _DEFAULT_SOURCE = {
 
 
 def _fds(run: RecordedRun) -> _Use | None:
-    limit = _process_limit(run, "RLIMIT_NOFILE")
+    limit = process_limit(run, "RLIMIT_NOFILE")
     if limit is None:
         return None
     highest = _highest_process(run, lambda v: float(v.fds))
@@ -129,7 +129,7 @@ def _threads(run: RecordedRun) -> _Use | None:
         used = row.maximum.get("machine.cgroup_tasks", row.machine.get("cgroup_tasks"))
         if limit and 0 < limit < _UNLIMITED and used is not None:
             uses.append(_Use(used, limit, "pids cgroup", row.t_seconds, grows, per_step))
-    nproc = _process_limit(run, "RLIMIT_NPROC")
+    nproc = process_limit(run, "RLIMIT_NPROC")
     if nproc and curve:
         used_at = max(curve, key=lambda p: p[1])
         uses.append(_Use(used_at[1], nproc, "RLIMIT_NPROC", used_at[0], grows, per_step))
@@ -277,7 +277,7 @@ def _address_space(run: RecordedRun) -> Observation | None:
     )
 
 
-def _process_limit(run: RecordedRun, name: str) -> float | None:
+def process_limit(run: RecordedRun, name: str) -> float | None:
     """The lowest that a process of the tree had; without that, what the run started with."""
     lowest = run.after.process_limits.get(name)
     return float(lowest) if lowest is not None else limit_at_start(run.surroundings, name)

@@ -24,6 +24,7 @@ from rerail.records import LockHolder, NativeFrame, Observation, Stall, ThreadSt
 from rerail.wording import (
     file_name,
     lost_in_words,
+    place_in_words,
     role_in_words,
     seconds_in_words,
     sentence,
@@ -45,7 +46,7 @@ def read_stalls(run: RecordedRun) -> list[Observation]:
     places = find_places(stall.stacks, who, most_workers(run.boxes))
     if not places:
         return [_without_stacks(run, stall)]
-    return [_stuck(run, stall, place) for place in places[:MOST_PROCESSES]]
+    return [_stuck(run, stall, place, places) for place in places[:MOST_PROCESSES]]
 
 
 def telling_stall(run: RecordedRun) -> Stall | None:
@@ -97,7 +98,7 @@ def hang_facts(observations: Sequence[Observation]) -> dict[str, Any]:
     return facts
 
 
-def _stuck(run: RecordedRun, stall: Stall, place: Place) -> Observation:
+def _stuck(run: RecordedRun, stall: Stall, place: Place, places: Sequence[Place]) -> Observation:
     thread = place.thread
     functions = _functions(thread)
     libraries = _libraries(thread)
@@ -109,10 +110,11 @@ def _stuck(run: RecordedRun, stall: Stall, place: Place) -> Observation:
         "rank": place.who.rank,
         "functions": functions,
         "libraries": libraries,
-        "waits_for": "a lock" if holder is not None else _waits_for(place, libraries),
+        "waits_for": "a lock" if holder is not None else _waits_for(run, place, libraries, places),
         "waits_kind": place.waits.kind if place.waits else None,
         "waits_on_process": place.waits_on_process,
         "waits_for_work": place.waits_for_work,
+        "has_loader": any(box.loaders for box in run.boxes) if run.boxes else None,
         "forked_after_threads": place.who.was_forked_beside_threads,
         "collective": box.collective if box else None,
         "in_openmp": any(_OPENMP_LIBRARY.search(name) for name in libraries[:2]),
@@ -218,12 +220,26 @@ def _libraries(thread: ThreadStack) -> list[str]:
     return list(dict.fromkeys(kept))[:_MOST_FUNCTIONS]
 
 
-def _waits_for(place: Place, libraries: Sequence[str]) -> str | None:
+_CHILD = linear(r"^child process (\d+)$")
+
+
+def _waits_for(
+    run: RecordedRun, place: Place, libraries: Sequence[str], places: Sequence[Place]
+) -> str | None:
     if place.waits is not None and place.waits.kind == "collective":
         return place.waits.words
     if any(_OPENMP_LIBRARY.search(name) for name in libraries[:2]):
         return "the threads of its OpenMP pool"
-    return place.waits.words if place.waits else place.thread.waits_for
+    if place.waits is None:
+        return place.thread.waits_for
+    words = place.waits.words
+    words = words.replace(f"{run.info.cwd}/", "", 1) if place.waits.kind == "open" else words
+    child = _CHILD.match(words)
+    other = next((p for p in places if child and p.pid == int(child[1])), None)
+    if other is None or other.waits is None:
+        return words
+    its = f" in {place_in_words(there)}" if (there := _where(run, other)) else ""
+    return f"{words}, which waits{its} for {other.waits.words}"
 
 
 def _sentence(stall: Stall, place: Place, data: dict[str, Any]) -> str:
@@ -270,6 +286,7 @@ def _without_stacks(run: RecordedRun, stall: Stall) -> Observation:
             "waits_kind": None,
             "waits_on_process": False,
             "waits_for_work": False,
+            "has_loader": None,
             "forked_after_threads": False,
             "collective": None,
             "in_openmp": False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rerail.evidence.run.material import RecordedRun
 from rerail.records import ProcessRecord, PythonFrame
 from rerail.wording import RANK_ROLES, ray_worker_in_words
 
@@ -30,3 +31,25 @@ def process_name(process: ProcessRecord, rank: int | None = None) -> str:
         return "main process"
     role = "child process" if process.role == "multiprocessing" else process.role
     return f"{role} (pid {process.pid})"
+
+
+def last_place_of(run: RecordedRun, pid: int | None) -> dict[str, Any]:
+    """Where a process that was killed for memory was last seen, and how long before its end.
+
+    `where` and `seen_seconds_before`; nothing if memory filled up between two looks.
+    """
+    process = next((p for p in run.processes if p.pid == pid), None)
+    seen = [e.data for e in run.events_of("memory-place") if e.data.get("pid") == pid]
+    if process is None or process.ended_t_seconds is None or not seen:
+        return {}
+    last = seen[-1]
+    frame = PythonFrame(
+        str(last.get("file")), int(last.get("line") or 0), str(last.get("function"))
+    )
+    taken = last.get("taken_t")
+    if not isinstance(taken, (int, float)):
+        return {}
+    return {
+        "where": where_of(frame, process, run.rank_of(process)),
+        "seen_seconds_before": round(max(process.ended_t_seconds - taken, 0.0), 1),
+    }

@@ -32,6 +32,8 @@ MOST_YOUNG_PER_POLL = 4
 # A program may lower its own limits at any time, so each is read again when it is its turn.
 LIMITS = {
     "RLIMIT_AS": b"Max address space",
+    "RLIMIT_CPU": b"Max cpu time",
+    "RLIMIT_FSIZE": b"Max file size",
     "RLIMIT_NOFILE": b"Max open files",
     "RLIMIT_NPROC": b"Max processes",
 }

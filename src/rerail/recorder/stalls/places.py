@@ -18,11 +18,13 @@ from rerail.platform.patterns import linear
 from rerail.recorder.stalls.wait_kinds import WaitsFor, bare_name, waits_for
 from rerail.records import BlackBox, ProcessRecord, PythonFrame, ThreadStack
 from rerail.store import with_boxes
+from rerail.wording import thread_in_words
 
 MOST_OWN_FRAMES = 3
 _IDLE_THREADS = linear(
     r"(?i)^(QueueFeederThread|ThreadPoolExecutor|tqdm|pt_autograd|asyncio|pt_|IOThread)"
 )
+_OF_THE_PROGRAM = linear(r"^(?:python|pypy|pt_main)[\w.]*$")
 _FIRST_OF_A_CHILD = linear(r"multiprocessing/(process|spawn|forkserver|popen_fork)\.py$")
 _BESIDE_THE_RUN = ("shell", "launcher", "helper", "daemon")
 _CHILDREN_FOR_WORK = ("loader-worker", "multiprocessing")
@@ -150,7 +152,17 @@ def thread_called(thread: ThreadStack, pid: int) -> str:
     if thread.thread_id == pid or thread.name == "MainThread":
         return "the main thread"
     name = thread.name or str(thread.thread_id)
-    return f"thread {name.removeprefix('Thread-')}"
+    if _OF_THE_PROGRAM.match(name):  # the kernel's name, which it has from the program
+        name = what_it_runs(thread.python) or name
+    return thread_in_words(name.removeprefix("Thread-"))
+
+
+def what_it_runs(frames: Sequence[PythonFrame]) -> str | None:
+    """ "flush()": the function that a thread of Python's was started with."""
+    for at, frame in enumerate(frames[1:], 1):
+        if bare_name(frame.function) == "run" and frame.file.endswith("threading.py"):
+            return f"{frames[at - 1].function.replace('<locals>.', '')}()"
+    return None
 
 
 def _called(who: Who, pid: int, number: int | None) -> str:

@@ -34,6 +34,11 @@ _BY_PYTHON = (
         "child",
         "a child process",
     ),
+    (
+        r"multiprocessing/queues\.py:_finalize_join$",
+        "queue",
+        "somebody to empty its queue",
+    ),
     (r"torch/\S*/api\.py:(join|wait|_poll|_invoke_run|_monitor_workers)$", "child", "its ranks"),
     (r"concurrent/futures/_base\.py:(result|wait|exception|as_completed)$", "future", "a future"),
     (r"multiprocessing/queues\.py:(get|put|join)$", "queue", "a queue between processes"),
@@ -47,6 +52,7 @@ _BY_PYTHON = (
     (r"threading\.py:(join|_wait_for_tstate_lock)$", "thread", "a thread to end"),
     (r"threading\.py:(wait|wait_for|acquire)$", "event", "another thread's signal"),
     (r"(ssl|socket|http/client)\.py:", "network", "the network"),
+    (r"asyncio/base_events\.py:_run_once$", "poll", "a task of its event loop (asyncio)"),
 )
 _BY_NATIVE = (
     (r"SimpleQueue_get|simplequeue_get", "queue", "a queue"),
@@ -62,9 +68,13 @@ _BY_NATIVE = (
 )
 _BY_CALL = (
     (r"^a lock or another thread", "lock", "a lock or another thread"),
-    (r"^(process \d+|a child process) to end", "child", "a child process"),
+    (r"^(?P<whom>process \d+) to end", "child", "child {whom}"),
+    (r"^a child process to end", "child", "a child process"),
     (r"(data from|space in) a pipe", "pipe", "a pipe"),
+    (r"the network: \S+ to (?P<whom>\S+)$", "network", "the network ({whom})"),
     (r"the network|a local socket", "network", "the network"),
+    (r"^(?P<whom>/.{1,200}) to be opened$", "open", "{whom} to be opened"),
+    (r"^a file to be opened$", "open", "a file to be opened"),
     (r"^the disk", "disk", "the disk or a network file system"),
     (r"^a sleep", "sleep", "a sleep to end"),
     (r"^activity on several", "poll", "activity on several descriptors"),
@@ -108,7 +118,8 @@ def _told(
     for pattern, kind, words in _PYTHON:
         name = next((name for name in library if pattern.search(name)), None)
         if name is not None:
-            return kind, words + (f" in {name.rpartition(':')[2]}" if kind == "collective" else "")
+            words += f" in {name.rpartition(':')[2]}" if kind == "collective" else ""
+            return kind, _more_precise(kind, words, thread)
     functions = [_shown(f.function) for f in thread.native[:_NATIVE_FRAMES] if f.function]
     for pattern, kind, words in _NATIVE:
         if any(pattern.search(name) for name in functions):
@@ -116,10 +127,22 @@ def _told(
     call = thread.waits_for or ""
     if not call or call.startswith("nothing"):
         return None
+    return _by_call(call) or ("other", call)
+
+
+def _by_call(call: str) -> tuple[str, str] | None:
     for pattern, kind, words in _CALL:
-        if pattern.search(call):
-            return kind, words
-    return "other", call
+        if found := pattern.search(call):
+            return kind, words.format(**found.groupdict())
+    return None
+
+
+def _more_precise(kind: str, words: str, thread: ThreadStack) -> str:
+    """Which child, or who at the other end: the system call knows what the function does not."""
+    if words not in ("a child process", "the network"):
+        return words
+    told = _by_call(thread.waits_for or "")
+    return told[1] if told is not None and told[0] == kind else words
 
 
 def _above_own(frames: Sequence[PythonFrame]) -> list[PythonFrame]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from rerail.platform.proc_files import read_stat
 
 MOST_THREADS = 256
+_MOST_PATH_BYTES = 256
 
 _X86_64 = {
     0: "read",
@@ -204,9 +205,28 @@ def _in_words(pid: int, number: int, arguments: list[int], tree: list[int]) -> s
     if name in ("wait4", "waitid"):
         child = _as_signed(arguments[0] if name == "wait4" else arguments[1])
         return f"process {child} to end" if child > 0 else "a child process to end"
+    if name == "openat" and (path := _path_at(pid, arguments[1])):
+        return f"{path} to be opened"
     if name in _ON_DESCRIPTOR:
         return describe_descriptor(pid, arguments[0], tree, writes=name in _WRITES)
     return _IN_WORDS.get(name, name)
+
+
+def _path_at(pid: int, address: int) -> str:
+    """The path that a process waits to open, as it gave it; "" where its memory may not be read."""
+    try:
+        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:  # noqa: PTH123
+            memory.seek(address)
+            raw = memory.read(_MOST_PATH_BYTES).partition(b"\0")[0]
+    except (OSError, ValueError, OverflowError):
+        return ""
+    path = raw.decode(errors="replace")
+    if not path or not path.isprintable():
+        return ""
+    if path.startswith("/"):
+        return path
+    folder = _link(f"/proc/{pid}/cwd")
+    return f"{folder}/{path}" if folder else ""
 
 
 def _as_signed(value: int) -> int:

@@ -1,0 +1,82 @@
+"""Which file was in hand when an exception ended the process, and in which folder it stood.
+
+Comes in: the exception and its traceback. Goes out: pairs of a word and a path. "No space left on
+device" and "pickle data was truncated" name no file; the frames that they passed through hold it.
+Promises: looks at names and at Python's own file objects alone, calls nothing of the program's and
+reads no file; says nothing rather than a guess between two.
+"""
+
+import _io
+import os
+import sys
+
+_FILES = (_io.FileIO, _io.BufferedReader, _io.BufferedWriter, _io.BufferedRandom, _io.TextIOWrapper)
+_NAMES = ("f", "file", "path", "filename", "fname", "fn", "name", "filepath", "checkpoint")
+_MOST_FRAMES = 40
+_MOST_VALUES = 64
+
+
+def find(value, traceback):
+    """[("cwd", …), ("file", …)], as far as they tell something that the message does not."""
+    if not isinstance(value, Exception):
+        return []
+    found = []
+    named = getattr(value, "filename", None) if isinstance(value, OSError) else None
+    if isinstance(named, str):
+        if not named.startswith("/"):
+            found.append(("cwd", os.getcwd()))
+        return found
+    frames = []
+    while traceback is not None and len(frames) < 20000:
+        frames.append(traceback.tb_frame)
+        traceback = traceback.tb_next
+    path = _file_of(list(reversed(frames))[:_MOST_FRAMES])
+    if path:
+        found.append(("file", os.path.abspath(path)))
+    return found
+
+
+def _file_of(frames):
+    """The innermost open file, else the innermost variable that is called like one."""
+    for look in (_open_files, _paths):
+        for frame in frames:
+            paths = look(frame.f_locals)
+            if paths:
+                return paths.pop() if len(paths) == 1 else None
+    return None
+
+
+def _open_files(variables):
+    values = list(variables.values())[:_MOST_VALUES]
+    own = variables.get("self")
+    try:
+        values += list(object.__getattribute__(own, "__dict__").values())[:_MOST_VALUES]
+    except Exception:  # no such thing, or one that has no dictionary
+        pass
+    return {path for path in map(_name_of, values) if path}
+
+
+def _name_of(value):
+    if type(value) not in _FILES:
+        return None
+    try:
+        name = value.name
+    except Exception:  # detached
+        return None
+    return name if _is_path(name) and not name.startswith("<") else None
+
+
+def _paths(variables):
+    pathlib = sys.modules.get("pathlib")
+    found = set()
+    for name in _NAMES:
+        value = variables.get(name)
+        if pathlib is not None and type(value) in (pathlib.PosixPath, pathlib.PurePosixPath):
+            value = str(value)
+        if _is_path(value) and ("/" in value or "." in value[1:-1]):
+            found.add(value)
+    return found
+
+
+def _is_path(value):
+    return type(value) is str and 0 < len(value) < 4096 and "\n" not in value and "\0" not in value

@@ -1,0 +1,54 @@
+"""An exception's message as it stands in the one sentence: what is wrong, without what is not.
+
+In: the type and message as they were printed, of one line or many. Out: one line of at most
+MOST_MESSAGE characters. Left out are places in the library's own sources and the folders of
+installed packages, and the two shapes of a parameter that does not fit come first. The whole
+message stands in `why`, in the JSON and in the report.
+"""
+
+from __future__ import annotations
+
+from rerail.platform.patterns import linear
+from rerail.wording import cut, file_name
+
+MOST_MESSAGE = 160
+# XGBoost and others begin a message with "[18:40:29] /build/src/data/data.cc:522: ", torch some
+# with "[enforce fail at inline_container.cc:672] . ".
+_PLACE_IN_CPP = linear(r"\[\d\d:\d\d:\d\d\] \S+:\d+: |\[enforce fail at [\w./-]{1,80}:\d+\] ?\.? ?")
+# What is wrong stands in the line below: load_state_dict, Keras.
+_ONLY_ANNOUNCES = linear(r":$|^[\w.]+: Exception encountered when calling .{1,120}\.$")
+_SIZES = linear(
+    r"copying a param with shape torch\.Size\((?P<saved>\[[\d, ]*\])\) from checkpoint, "
+    r"the shape in current model is torch\.Size\((?P<model>\[[\d, ]*\])\)"
+)
+# Where an import came from: "cannot import name 'x' from 'y' (/usr/lib/…/y/__init__.py)".
+_FILE_OF_MODULE = linear(r" \((?P<path>/[^()]{1,400}\.(?:py|so))\)$")
+_OF_A_PACKAGE = linear(r"/(?:site|dist)-packages/|/lib(?:64)?/python\d")
+
+
+def short_message(text: str) -> str:
+    lines = text.strip().split("\n")
+    first = _PLACE_IN_CPP.sub("", " ".join(lines[0].split()))
+    if _ONLY_ANNOUNCES.search(first):
+        details = [" ".join(line.split()) for line in lines[1:] if line.strip()]
+        first = f"{first.rstrip('.:')}: {_sizes_told(details[0])}" if details else first
+        first += f"; and {len(details) - 1} more" if _are_sizes(details) else ""
+    return cut(_without_folder(first), MOST_MESSAGE).rstrip(".:")
+
+
+def _sizes_told(line: str) -> str:
+    """ "size mismatch for head.weight: [10, 64] in the checkpoint, [12, 64] in the model"."""
+    return _SIZES.sub(r"\1 in the checkpoint, \2 in the model", line).rstrip(".")
+
+
+def _are_sizes(details: list[str]) -> bool:
+    return len(details) > 1 and all(line.startswith("size mismatch for ") for line in details)
+
+
+def _without_folder(line: str) -> str:
+    found = _FILE_OF_MODULE.search(line)
+    if found is None:
+        return line
+    path = found["path"]
+    shown = "" if _OF_A_PACKAGE.search(path) else f" ({file_name(path)})"
+    return line[: found.start()] + shown
