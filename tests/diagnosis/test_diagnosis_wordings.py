@@ -138,6 +138,16 @@ def test_general_words_get_an_answer_that_promises_little(cause: str, text: str)
         " going to /tmp instead\nusing 2 devices",
         "12:00:00 - INFO - c10d - Waiting in store based barrier for rank: 3\n"
         "12:00:01 - INFO - c10d - Rank 3: Completed store-based barrier with 6 nodes.",
+        "Checkpoint not found at /ckpt/latest, starting from scratch\nstep 0: train loss 10.9",
+        "dataloader.py:557: UserWarning: This DataLoader will create 8 worker processes. Excessive"
+        " worker creation might get DataLoader running slow or even freeze.\nEpoch 0 loss=2.1",
+        "tqdm/auto.py:21: TqdmWarning: IProgress not found. Please update jupyter and ipywidgets.",
+        "cudf 24.4 requires pyarrow<15, but you have pyarrow 16.1 which is incompatible.",
+        "Repo card metadata block was not found. Setting CardData to empty.",
+        "CPU times: user 3min 20s, sys: 4 s, total: 3min 24s\nWall time: 3min 32s",
+        "If you get `CUDA error: invalid device function` errors, the above might be the cause.",
+        " 9%|9 | 100/1000 [00:10<01:30]\nRetrying (Retry(total=4)) after connection broken by"
+        " 'ReadTimeoutError': /api/x\n 10%|# | 110/1000 [00:11<01:29]",
         "W tensorflow/stream_executor/dso_loader.cc:64] Could not load dynamic library"
         " 'libnvinfer.so.7'; dlerror: libnvinfer.so.7: cannot open shared object file",
     ],
@@ -149,6 +159,19 @@ def test_what_informs_accuses_nothing(text: str) -> None:
 def test_a_loss_scale_below_one_is_a_loss_that_is_not_finite() -> None:
     text = "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 0.25"
     assert leading(text) == "loss-not-finite"
+
+
+@pytest.mark.parametrize(("last", "cause"), [(2, "loss-not-finite"), (256, None)])
+def test_steps_that_all_overflow_are_told_from_a_scaler_at_work(
+    last: int, cause: str | None
+) -> None:
+    scales = [last * 2**n for n in range(6, -1, -1)]
+    said = (
+        "{n}/99 [00:19<37:53, 2.14s/it] OVERFLOW! Rank 0 Skipping step."
+        " Attempted loss scale: {b}, reducing to {a}.0"
+    )
+    lines = [said.format(n=n, a=scale, b=2 * scale) for n, scale in enumerate(scales)]
+    assert leading("\n".join(lines)) == cause
 
 
 def test_a_thread_that_was_cut_off_at_exit_is_told_as_that() -> None:

@@ -24,7 +24,7 @@ GENERAL = 2.5  # a symptom that is lighter is told by words that any library may
 DEFINITE = 5.5  # a message of this weight is known to mean one thing
 TELLING = 4.0  # a message that is lighter is used of what does no harm, too
 ONLY_LOGGED = 0.4  # of such a message, where a logger calls it a warning
-ONLY_WARNED = 0.3  # of a warning, where something else is known to have ended the run
+ONLY_WARNED = 0.3  # of Python's warning that is lighter, or where the end is known to be another
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,8 @@ def _signatures(
         if signature is None or (_was_survived(line) and not signature.even_if_resumed):
             continue
         weight = signature.weight * _share(line, first)
-        weight *= warned if line.data.get("is_warning") else 1.0
+        if line.data.get("is_warning"):
+            weight *= warned if signature.weight >= TELLING else ONLY_WARNED
         if BY_ITSELF <= signature.weight < TELLING and line.data.get("is_logged_as_warning"):
             weight *= ONLY_LOGGED
         group = signature.group or signature.name

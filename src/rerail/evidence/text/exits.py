@@ -77,6 +77,7 @@ _FORMS = [
     ),
     _of("shell", rf"fish: .*terminated by signal (?P<sig>{_SIG})"),
     _of("shell", r"Command terminated by signal (?P<num>\d+)"),
+    _of("launcher", r"^=   EXIT CODE: (?P<num>[46-9]|11|15)\b"),  # of MPICH: a signal's number
     _of("shell", r"Process finished with exit code (?P<code>-?\d+)"),
     _of(
         "shell",
@@ -86,7 +87,6 @@ _FORMS = [
     ),
     _of("shell", r"^(?:exit|rc|status)\s*[:=]?\s*(?P<code>\d+)$"),
     _of("shell", r"program exited with code (?P<code>-?\d+)"),
-    _of("launcher", r"^=   EXIT CODE: (?P<num>[46-9]|11|15)\b"),  # of MPICH: a signal's number
     _of("launcher", r"\"?exit[ _]?(?:code|status)\"?\s*[:=]\s*(?P<code>-?\d+)\)?"),
     _of("launcher", rf"\bSignal (?P<num>\d+) \((?P<sig>{_SIG})\) received by PID"),
     _of("launcher", rf"terminated with signal (?P<sig>{_SIG})"),

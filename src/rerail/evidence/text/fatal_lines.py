@@ -14,7 +14,7 @@ TYPE = "Fatal"  # what such a line has in the place of an exception's type
 WORDS = (
     *("Check failed", "[Fatal]", "what():", "panicked at", ".lua:", "LoadError: ", "ERROR ("),
     *("KALDI_", "GGML_ASSERT", "*** MPI_ERR_", "called MPI_Abort", "(0) ", "(1) "),
-    *("Exception in device=", "Exception) ", "Error) ", "yexception) "),
+    *("Assertion failed: ", "Exception in device=", "Exception) ", "Error) ", "yexception) "),
 )
 _FATAL = linear(
     r"^F\d{4} \d\d:\d\d:\d\d[.\d]*\s+\d+ [^\]\n]{1,200}:\d+\] ?(?P<glog>.+)"
@@ -29,6 +29,7 @@ _FATAL = linear(
     r"|^(?P<kaldi_assert>KALDI_(?:ASSERT|ERR)\b.+)"
     r"|(?P<ggml>GGML_ASSERT.+)"
     r"|\*\*\* (?P<mpi>MPI_ERR_\w+: .+)"
+    r"|^Assertion failed: (?P<assertion>\(.+\), function \S.+, file \S.+, line \d+)"
     r"|Exception in device=\S{1,20}: (?P<xla>.+)"
     r"|^\((?:class )?\w*(?:Exception|Error|yexception)\) (?P<yandex>\S.+)"
     r"|application called (?P<mpich>MPI_Abort\(.+)"

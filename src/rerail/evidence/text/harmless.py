@@ -12,8 +12,13 @@ from rerail.evidence.text.signatures import SignatureMatch
 from rerail.platform.patterns import linear
 
 # As Python's warnings module prints one: the program went on.
-_PYTHON_WARNING = linear(r"\.py:\d+: (?:\w+\.)*\w*Warning: ")
-_LOGGED_AS_WARNING = linear(r"^.{0,100}(?:^|[\[|(\s-])WARN(?:ING)?[\]|):]")
+_PYTHON_WARNING = linear(r"\.py:\d+: (?:\w+\.)*\w*Warning: |^\s*warnings\.warn\(")
+# Of these nobody has yet seen one that ended anything.
+_IDLE_WARNING = linear(
+    r"(?:\.py|>):\d+: (?:\w+\.)*(?:PendingDeprecation|Deprecation|VisibleDeprecation"
+    r"|Future|Tqdm|Syntax|Convergence|Resource|Experimental)Warning: |^\s*warnings\.warn\("
+)
+_LOGGED_AS_WARNING = linear(r"^.{0,100}(?:^|[\[|(\s-])WARN(?:ING)?[\]|):]|^\[\w+ W \d{4}-")
 # The line calls itself a warning, or says that it left a step out.
 _WARNS = linear(
     r"(?i)^\W*(?:\w+: ?)?warn(?:ing)?\b|\bskipp(?:ing|ed) (?:step|batch|update|iteration)"
@@ -25,13 +30,18 @@ _DEALT_WITH = linear(
     r"|(?:start|train)(?:ing|ed)? from scratch|trying (?:the )?next"
     r"|(?:try|using|use) another (?:sample|index|one)"
     r"|skip it|can (?:be )?(?:safely )?ignored?|safe to ignore|no action (?:is )?needed"
-    r"|Failed to open libibverbs"
+    r"|Failed to open libibverbs|will (?:be used instead|use \w+ \w+ calls)"
+    r"|pip's dependency resolver does not|which is incompatible"
+    r"|[Dd]efaulting to user|values will be initialized|secret value from your vault"
+    r"|if you (?:get|see|encounter|run out of|are (?:seeing|getting))"
+    r"|(?:may|might) (?:see|encounter)"
     r"|recovered from|re-?connected (?:to|after)|retry(?:ing)? succeeded)\b"
 )
 # A line of glog or absl at the level of information, and of what is looked for and not needed.
 _INFORMS = linear(
     r"^I\d{4} \d\d:\d\d:\d\d|^I (?:tensorflow|external|xla|tsl|\./tensorflow)/"
     r"|^(?:W\S* [^\n]{0,80}|WARNING\S* ?)?Unable to initialize backend '"
+    r"|xla_bridge\S*:? Unable to initialize backend '"
     r"|dso_loader\.cc:\d+\] Could not load dynamic library '(?:lib)?nvinfer"
 )
 # What a logger gives the level of information, after a time and a name.
@@ -71,7 +81,7 @@ def only_warns(match: SignatureMatch) -> bool:
 
 def is_dealt_with(match: SignatureMatch) -> bool:
     """The line itself says what was done instead, or only informs."""
-    if match.traceback is None and _only_informs(match.text):
+    if match.traceback is None and (_only_informs(match.text) or _IDLE_WARNING.search(match.text)):
         return True
     return (
         match.traceback is None

@@ -51,7 +51,9 @@ _FAILS = linear(
 _STOPPED = linear(
     r"(?i)\b(?:job|pod|container|task|process|trial|instance|node|worker|run|application|session)\b"
     r".{0,80}\b(?:killed|terminated|cancell?ed|evicted|preempted|deleted|reclaimed|stopped|expired"
-    r"|exceeded|requeued|revoked|aborted)\b|\b(?:wall ?time|wall ?clock|time limit|memory limit)\b"
+    r"|exceeded|requeued|revoked|aborted)\b"
+    r"|\b(?:wall ?time|wall ?clock)\b.{0,40}\b(?:limit|exceeded|reached|expired|killed)\b"
+    r"|\b(?:time limit|memory limit)\b"
 )
 _NO_FAILURE = linear(
     r"^[IWD]\d{4} |^[IWD] |(?i)^\W*(?:\[?(?:info|warn\w*|debug|notice|note|hint)\b)"
@@ -61,8 +63,13 @@ _NO_FAILURE = linear(
     r"|\b0 (?:errors?|failed|failures?|corrupt\w*|missing|invalid)\b|errors?[:=] ?0\b|no errors?\b"
     r"|mean (?:absolute|squared)|error rate|error[=:] ?[-+]?\d*\.\d|\bloss\b[:= ]+[-\d]"
     r"|unable to register|cuInit|already been registered|not used when initializing"
+    r"|dependency resolver|which is incompatible|secret value from your vault"
+    r"|^\W*if you (?:get|see)\b|\(\d+ TERMINATED\)|^\W*Wall time: [\d.]+"
     r"|slow_operation|taking a while|extraneous bytes"
 )
+
+
+_COMMAND = linear(r"^\s*(?:[$>#] |--?\w)|\s--\w[\w-]+ ")
 
 
 def last_words(
@@ -97,6 +104,8 @@ def last_words(
 
 def _is_hint(text: str, fails: bool, has_begun: bool) -> bool:
     """Of a run that had begun, a sentence about what did not work may be of no account."""
+    if _COMMAND.search(text):
+        return False
     return _STOPPED.search(text) is not None if has_begun else fails
 
 
