@@ -114,8 +114,8 @@ def added(
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--blocks", type=int, default=1020)
-    parser.add_argument("--block-steps", type=int, default=10)
+    parser.add_argument("--blocks", type=int, default=340)
+    parser.add_argument("--block-steps", type=int, default=40)
     parser.add_argument("--hook-steps", type=int, default=8000)
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
