@@ -166,7 +166,7 @@ def listed(words: Sequence[str], last: str = "and") -> str:
 def file_name(path: str) -> str:
     """The last part of a path from the recorded machine, which need not be this one."""
     path = path.removesuffix(" (deleted)")
-    of_windows = path[1:3] == ":\\" or path.startswith("\\\\")
+    of_windows = "\\" in path and "/" not in path
     return (PureWindowsPath if of_windows else PurePosixPath)(path).name or path
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rerail.catalogue import fill, gaps
+from rerail.diagnosis.short_message import without_logger
 from rerail.diagnosis.words import words_of
 from rerail.platform.patterns import linear
 from rerail.wording import cut
@@ -23,8 +24,7 @@ LIKELY = 0.5
 # What can be said without knowing the cause, the most telling first.
 _OBSERVED = ("{rank_story}", "{hang}", "{crash}", "{exception}{at}", "{ending}{at}")
 
-# The line of a log that is quoted: which kinds are lines, what a logger puts before the words, and
-# what is no sentence.
+# The line of a log that is quoted: which kinds are lines, and what is no sentence.
 _LINES = (
     "line",
     "symptom",
@@ -35,18 +35,9 @@ _LINES = (
     "last-words",
 )
 _OF_TEXT = linear(r"^(?:output|kernel|\S+\.\w+):\d+$")
-_OF_A_LOGGER = linear(
-    r"^(?:\[?[IWEF]\d{0,8} [^\]]{0,140}\][ :]*"  # glog, TensorFlow, c10d
-    r"|\[[^\]]{0,60}\d\d:\d\d[^\]]{0,60}\][ :]*|\[ *[+\d.]+\] *"  # a time, the kernel's time
-    r"|\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d[\d.,:Z+]*[ :]*"
-    r"|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]+:|Fatal: |\(raylet\) "
-    r"|libc\+\+abi: terminating (?:due to|with) uncaught exception of type [^ :]+(?:::[^ :]+)*: "
-    r"|\S{1,200}\.(?:cc|cpp|cu|cuh|h|mm?|py):\d+: )"
-)
 _NO_SENTENCE = linear(
     r"^(?:the traceback ends in |frame #|#\d|File \"|\^C|Traceback )|\d%\||[█▏▎▍▌▋▊▉]"
 )
-_MOST_PREFIXES = 4
 _TELLING_CHARS = 15
 _MOST_OF_A_LINE = 120
 
@@ -81,9 +72,7 @@ def _its_line(leading: Candidate) -> str:
     for observation in leading.speaks_for:
         if observation.kind not in _LINES or not _OF_TEXT.search(observation.source):
             continue
-        text = " ".join(observation.text[: _MOST_OF_A_LINE * 8].split())
-        for _ in range(_MOST_PREFIXES):
-            text = _OF_A_LOGGER.sub("", text)
+        text = without_logger(" ".join(observation.text[: _MOST_OF_A_LINE * 8].split()))
         if len(text) >= _TELLING_CHARS and not _NO_SENTENCE.search(text):
             return f": {cut(text, _MOST_OF_A_LINE).rstrip('.: ')}"
     return ""

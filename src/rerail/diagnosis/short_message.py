@@ -15,6 +15,17 @@ MOST_MESSAGE = 160
 # XGBoost and others begin a message with "[18:40:29] /build/src/data/data.cc:522: ", torch some
 # with "[enforce fail at inline_container.cc:672] . ".
 _PLACE_IN_CPP = linear(r"\[\d\d:\d\d:\d\d\] \S+:\d+: |\[enforce fail at [\w./-]{1,80}:\d+\] ?\.? ?")
+# What a logger puts before the words.
+_OF_A_LOGGER = linear(
+    r"^(?:\[?[IWEF]\d{0,8} [^\]]{0,140}\][ :]*"  # glog, TensorFlow, c10d
+    r"|\[[^\]]{0,60}\d\d:\d\d[^\]]{0,60}\][ :]*|\[ *[+\d.]+\] *"  # a time, the kernel's time
+    r"|\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d[\d.,:Z+]*[ :]*"
+    r"|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]+:|Fatal: |\(raylet\) "
+    r"|libc\+\+abi: terminating (?:due to|with) uncaught exception of type [^ :]+(?:::[^ :]+)*: "
+    r"|\S{1,200}\.(?:cc|cpp|cu|cuh|h|mm?|py):\d+: )"
+)
+_MOST_PREFIXES = 4
+_LEAST_WORDS = 8
 # What is wrong stands in the line below: load_state_dict, Keras.
 _ONLY_ANNOUNCES = linear(r":$|^[\w.]+: Exception encountered when calling .{1,120}\.$")
 _SIZES = linear(
@@ -28,12 +39,20 @@ _OF_A_PACKAGE = linear(r"/(?:site|dist)-packages/|/lib(?:64)?/python\d")
 
 def short_message(text: str) -> str:
     lines = text.strip().split("\n")
-    first = _PLACE_IN_CPP.sub("", " ".join(lines[0].split()))
+    first = _PLACE_IN_CPP.sub("", without_logger(" ".join(lines[0].split())))
     if _ONLY_ANNOUNCES.search(first):
         details = [" ".join(line.split()) for line in lines[1:] if line.strip()]
         first = f"{first.rstrip('.:')}: {_sizes_told(details[0])}" if details else first
         first += f"; and {len(details) - 1} more" if _are_sizes(details) else ""
     return cut(_without_folder(first), MOST_MESSAGE).rstrip(".:")
+
+
+def without_logger(line: str) -> str:
+    """Without times, levels and the logger's own file; a line that has hardly more stays."""
+    for _ in range(_MOST_PREFIXES):
+        words = _OF_A_LOGGER.sub("", line)
+        line = words if len(words) >= _LEAST_WORDS else line
+    return line
 
 
 def _sizes_told(line: str) -> str:
