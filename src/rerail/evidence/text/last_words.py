@@ -65,7 +65,7 @@ _NO_FAILURE = linear(
     r"|unable to register|cuInit|already been registered|not used when initializing"
     r"|dependency resolver|which is incompatible|secret value from your vault"
     r"|^\W*if you (?:get|see)\b|\(\d+ TERMINATED\)|^\W*Wall time: [\d.]+"
-    r"|slow_operation|taking a while|extraneous bytes"
+    r"|^Error in callback <function|slow_operation|taking a while|extraneous bytes"
 )
 
 
