@@ -98,6 +98,29 @@ def eats():
         time.sleep(0.003)
 
 
+def leaves(code):
+    sys.exit(code)
+
+
+def leaves_at_once(code):
+    os._exit(code)
+
+
+def gives_up():
+    try:
+        {}["text"]
+    except KeyError:
+        print("giving up", file=sys.stderr)
+        sys.exit(1)
+
+
+def leaves_and_stays():
+    try:
+        sys.exit(4)
+    except SystemExit:
+        os.kill(os.getpid(), 9)
+
+
 def main(way, library=""):
     train(5)
     if way == "files":
@@ -137,6 +160,17 @@ def main(way, library=""):
         starts(__file__)
     elif way == "eats":
         eats()
+    elif way == "leaves":
+        leaves(4)
+    elif way == "leaves_at_once":
+        leaves_at_once(3)
+    elif way == "gives_up":
+        gives_up()
+    elif way == "stays":
+        open("begun", "w").close()
+        time.sleep(60)
+    elif way == "leaves_and_stays":
+        leaves_and_stays()
 
 
 if __name__ == "__main__":
