@@ -185,6 +185,14 @@ def test_a_hang_says_whom_it_waits_for(tmp_path: Path, way: str, code: str, endi
     assert ending in found.headline
 
 
+@pytest.mark.skipif(find_program("py-spy") is None, reason="no py-spy")
+def test_steps_after_a_threads_last_words_do_not_hide_them(tmp_path: Path) -> None:
+    found = explained(tmp_path, "consume", stall=True)
+    raised = f"ValueError: shard 21 is empty in {at('raise ValueError(')} prefetch() (step 25)"
+    assert found.headline.startswith(f"{raised}; {at('batches.get()')} consume() waited ")
+    assert found.headline.endswith(" s for thread prefetch.")
+
+
 def test_the_program_that_ran_out_of_memory_is_told_from_the_one_that_lost_it(
     tmp_path: Path,
 ) -> None:

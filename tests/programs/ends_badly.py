@@ -4,6 +4,7 @@ import ctypes
 import multiprocessing
 import os
 import pickle
+import queue
 import socket
 import subprocess
 import sys
@@ -98,6 +99,22 @@ def eats():
         time.sleep(0.003)
 
 
+def prefetch(batches):
+    for _ in range(20):
+        batches.put(1)
+    raise ValueError("shard 21 is empty")
+
+
+def consume():
+    batches = queue.Queue()
+    thread = threading.Thread(target=prefetch, args=(batches,), name="prefetch")
+    thread.start()
+    thread.join()
+    for step in range(6, 100):
+        batches.get()
+        print(f"step {step} loss {1 / step:.3f}", flush=True)
+
+
 def leaves(code):
     sys.exit(code)
 
@@ -166,6 +183,8 @@ def main(way, library=""):
         leaves_at_once(3)
     elif way == "gives_up":
         gives_up()
+    elif way == "consume":
+        consume()
     elif way == "stays":
         open("begun", "w").close()
         time.sleep(60)
