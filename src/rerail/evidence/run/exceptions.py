@@ -75,6 +75,8 @@ def read_words_of_exceptions(
             continue
         if kind in ECHO_TYPES or _stream(box) in echoes or is_of_a_lost_message(box):
             continue  # "connection closed by peer" is no trouble of the network's
+        if kind in _OF_A_CHILD and facts:
+            continue  # the child has said why: that `make` failed is no trouble with building
         text = as_python_prints_it(box)
         if text in seen:
             continue
