@@ -252,6 +252,10 @@ class BlackBox:
     fork_parent_had_threads: bool | None = None  # True in a child forked by a threaded parent
     notes: list[str] = field(default_factory=list)  # hooks that failed, frameworks seen
     exception_t_seconds: float | None = None
+    exit_call: str | None = (
+        None  # sys.exit(3), os._exit(3): the program ended itself, unless caught
+    )
+    exit_frames: list[PythonFrame] = field(default_factory=list)  # innermost first
     file_in_hand: str | None = None  # when the exception came, where its message names none
     exception_cwd: str | None = None  # the folder in which a relative path was looked for
     error_file: str | None = None  # where its standard error went, if that is a file

@@ -56,3 +56,20 @@ def test_a_box_is_written_down_as_python_prints_it() -> None:
     assert frames[0] == '  File "/home/me/train.py", line 3, in <module>'
     assert last == "zipfile.BadZipFile: File is not a zip file"
     assert as_python_prints_it(box(exception_type="KeyError")) == "KeyError"
+
+
+def test_what_a_launcher_says_of_its_child_is_not_read_beside_the_childs_own_words() -> None:
+    of_child = "Command '['make', 'train']' returned non-zero exit status 2."
+    own = {"exception_type": "RuntimeError", "exception_text": "element 0 of tensors does not "
+           "require grad and does not have a grad_fn"}  # fmt: skip
+    run = recorded(
+        info=info(ENDED),
+        processes=[process(exit_code=1), process(101, "child", exit_code=1)],
+        boxes=[
+            box(exception_type="subprocess.CalledProcessError", exception_text=of_child),
+            box(101, exception_frames=FRAMES, **own),
+        ],
+    )
+    found = diagnose(collect_recorded(run))
+    assert found.causes[0].id == "autograd-misuse"
+    assert all(cause.id != "extension-build-failed" for cause in found.causes)

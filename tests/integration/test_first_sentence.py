@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -69,6 +72,43 @@ def test_where_a_relative_path_was_looked_for(tmp_path: Path) -> None:
     found = explained(tmp_path, "moved")
     assert found.causes[0].id == "file-missing"
     assert found.headline.endswith("(step 5); the program had gone to runs/one.")
+
+
+@pytest.mark.parametrize(
+    ("way", "said", "function"),
+    [
+        ("leaves", "sys.exit(4)", "leaves"),
+        ("leaves_at_once", "os._exit(3)", "leaves_at_once"),
+    ],
+)
+def test_a_program_that_ends_itself_is_told_where(
+    tmp_path: Path, way: str, said: str, function: str
+) -> None:
+    found = explained(tmp_path, way)
+    place = at(said.replace("3", "code").replace("4", "code"))
+    assert found.headline == f"The program called {said} in {place} {function}() (step 5)."
+    assert found.outcome.exit_code == int(said[-2])
+
+
+def test_the_exception_for_which_a_program_gives_up_is_named(tmp_path: Path) -> None:
+    found = explained(tmp_path, "gives_up")
+    place = at('{}["text"]')
+    assert found.headline == f"KeyError: 'text' in {place} gives_up() (step 5)."
+
+
+def test_a_call_of_exit_that_was_caught_is_not_told(tmp_path: Path) -> None:
+    found = explained(tmp_path, "leaves_and_stays")
+    assert "exit_call" not in found.facts
+    assert "sys.exit" not in found.headline
+
+
+def test_a_program_that_the_command_left_running_is_named(tmp_path: Path) -> None:
+    in_background = '"$@" >/dev/null 2>&1 & until [ -e begun ]; do sleep 0.05; done'
+    found = explained(tmp_path, "stays", limit=in_background)
+    named = re.search(r"; ends_badly\.py \(pid (\d+)\) still runs, and is no", found.headline)
+    assert named is not None, found.headline
+    os.kill(int(named[1]), signal.SIGKILL)
+    assert found.causes == ()
 
 
 @pytest.mark.parametrize(
@@ -143,6 +183,14 @@ def test_a_hang_says_whom_it_waits_for(tmp_path: Path, way: str, code: str, endi
     occurrences = [n for n, line in enumerate(SOURCE, 1) if code in line]
     assert any(f"in {PROGRAM.name}:{n} " in found.headline for n in occurrences), found.headline
     assert ending in found.headline
+
+
+@pytest.mark.skipif(find_program("py-spy") is None, reason="no py-spy")
+def test_steps_after_a_threads_last_words_do_not_hide_them(tmp_path: Path) -> None:
+    found = explained(tmp_path, "consume", stall=True)
+    raised = f"ValueError: shard 21 is empty in {at('raise ValueError(')} prefetch() (step 25)"
+    assert found.headline.startswith(f"{raised}; {at('batches.get()')} consume() waited ")
+    assert found.headline.endswith(" s for thread prefetch.")
 
 
 def test_the_program_that_ran_out_of_memory_is_told_from_the_one_that_lost_it(

@@ -4,6 +4,7 @@ import ctypes
 import multiprocessing
 import os
 import pickle
+import queue
 import socket
 import subprocess
 import sys
@@ -98,6 +99,45 @@ def eats():
         time.sleep(0.003)
 
 
+def prefetch(batches):
+    for _ in range(20):
+        batches.put(1)
+    raise ValueError("shard 21 is empty")
+
+
+def consume():
+    batches = queue.Queue()
+    thread = threading.Thread(target=prefetch, args=(batches,), name="prefetch")
+    thread.start()
+    thread.join()
+    for step in range(6, 100):
+        batches.get()
+        print(f"step {step} loss {1 / step:.3f}", flush=True)
+
+
+def leaves(code):
+    sys.exit(code)
+
+
+def leaves_at_once(code):
+    os._exit(code)
+
+
+def gives_up():
+    try:
+        {}["text"]
+    except KeyError:
+        print("giving up", file=sys.stderr)
+        sys.exit(1)
+
+
+def leaves_and_stays():
+    try:
+        sys.exit(4)
+    except SystemExit:
+        os.kill(os.getpid(), 9)
+
+
 def main(way, library=""):
     train(5)
     if way == "files":
@@ -137,6 +177,19 @@ def main(way, library=""):
         starts(__file__)
     elif way == "eats":
         eats()
+    elif way == "leaves":
+        leaves(4)
+    elif way == "leaves_at_once":
+        leaves_at_once(3)
+    elif way == "gives_up":
+        gives_up()
+    elif way == "consume":
+        consume()
+    elif way == "stays":
+        open("begun", "w").close()
+        time.sleep(60)
+    elif way == "leaves_and_stays":
+        leaves_and_stays()
 
 
 if __name__ == "__main__":

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 LIKELY = 0.5
 # What can be said without knowing the cause, the most telling first.
-_OBSERVED = ("{rank_story}", "{hang}", "{crash}", "{exception}{at}", "{ending}{at}")
+_OBSERVED = ("{rank_story}", "{hang}", "{crash}", "{exception}{at}")
+_LAST = ("{exit_caller} called {exit_call}[ in {where}][ ({step})]", "{ending}{at}")
 
 # The line of a log that is quoted: which kinds are lines, and what is no sentence.
 _LINES = (
@@ -54,7 +55,7 @@ def headline(diagnosis: Diagnosis) -> str:
         if "waited" in words and words["hang"] not in said:
             said += f"; {words['waited']}"
         return _sentence(said)
-    observed = _first_filled(_OBSERVED, words) or ending
+    observed = _first_filled((*_OBSERVED, *_LAST), words) or ending
     if leading is not None and not leading.cause.is_residual:
         observed += f"; it may be this: {leading.title[:1].lower()}{leading.title[1:]}"
     return _sentence(observed)

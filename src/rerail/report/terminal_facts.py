@@ -8,10 +8,11 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Any
 
-from rerail.wording import bytes_in_words, place_in_words, thread_in_words
+from rerail.wording import bytes_in_words, cut, place_in_words, thread_in_words
 
 _PROGRESS = (("epoch", "epoch"), ("last_step", "step"), ("phase", "phase"), ("loss", "loss"))
 _SHOWN_FOLDERS = 3
+_MOST_CODE = 60
 
 STOPPED_BY_GATE = "It was stopped as --on-gate stop asks; no fault was looked for."
 
@@ -89,7 +90,7 @@ def _where(facts: dict[str, Any]) -> list[str]:
     found = facts.get("where") or {}
     place = place_in_words(found, _shortened)
     code = " ".join(str(found.get("code") or "").split())
-    where = [f"{place}: {code[:60]}" if code else place] if place else []
+    where = [f"{place}: {cut(code, _MOST_CODE)}" if code else place] if place else []
     if not where and facts.get("raised_at"):
         where.append(_shortened(str(facts["raised_at"])))
     if facts.get("library"):

@@ -171,6 +171,7 @@ def _parse(octets: bytes, t0_ns: int) -> BlackBox | None:
     progress_ns = box.number("last_progress_ns")
     raised_ns = box.number("exception_ns")
     files = _files(box)
+    is_exit = box.text("exception_type") == layout.EXIT_CALL
     collectives = _collectives(box)
     error_file, _, output_file = (box.text("error_file") or "").partition("\0")
     return BlackBox(
@@ -203,10 +204,12 @@ def _parse(octets: bytes, t0_ns: int) -> BlackBox | None:
         file_in_hand=_in_hand(files, "file"),
         exception_cwd=_in_hand(files, "cwd"),
         history=_history(box),
-        exception_type=box.text("exception_type"),
-        exception_text=_exception_text(box),
+        exception_type=None if is_exit else box.text("exception_type"),
+        exception_text=None if is_exit else _exception_text(box),
+        exit_call=_exception_text(box) if is_exit else None,
+        exit_frames=_exception_frames(box) if is_exit else [],
         exception_thread=box.text("exception_thread") or None,
-        exception_frames=_exception_frames(box),
+        exception_frames=[] if is_exit else _exception_frames(box),
         thread_count=box.head("thread_count") or None,
         fork_parent_had_threads=None if forked < 0 else forked == 1,
         notes=_notes(box),

@@ -227,7 +227,9 @@ def _watch_the_end(folder):
         sys.excepthook = native.wrap(sys.excepthook, before=excepthook)
 
     os._exit = native.wrap(os._exit, goodbye=GOODBYE_UNDERSCORE_EXIT)
-    sys.modules["posix"]._exit = os._exit  # where a pickle of it looks
+    import rerail_exit_calls
+
+    rerail_exit_calls.watch(os)
     atexit.register(_at_exit)
 
 

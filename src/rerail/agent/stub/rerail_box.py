@@ -121,6 +121,33 @@ def put_rank_if_unknown(rank):
         numbers[WORD["rank"]] = int(rank)
 
 
+def put_exit(call, frame):
+    """The program ends itself, from `frame`; the readers do not take it for an exception."""
+    try:
+        if any(octets[slice(*_length_of("exception_type"))]):
+            return  # it had failed before
+        frames = []
+        while frame is not None and len(frames) < _MOST_WALKED:
+            frames.append((frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
+            frame = frame.f_back
+        put_innermost(frames)
+        put_text("exception_thread", "")
+        put_text("exception_text", call)
+        numbers[WORD["exception_ns"]] = monotonic_ns()
+        put_text("exception_type", layout.EXIT_CALL)
+    except Exception as error:
+        note_failure("exit call", error)
+
+
+def _length_of(name):
+    offset = layout.TEXT[name][0]
+    return offset, offset + 2
+
+
+def is_of_a_library(file):
+    return any(part in file for part in _LIBRARY)
+
+
 def put_frames(traceback):
     """Innermost first, as many as there is room for."""
     frames = []
@@ -128,11 +155,16 @@ def put_frames(traceback):
         code = traceback.tb_frame.f_code
         frames.append((code.co_filename, traceback.tb_lineno, code.co_name))
         traceback = traceback.tb_next
+    frames.reverse()
+    put_innermost(frames)
+
+
+def put_innermost(frames):
     capacity = layout.TEXT["exception_frames"][1]
     kept = b""
     previous = None
-    for at, frame in enumerate(reversed(frames)):
-        is_library = any(part in frame[0] for part in _LIBRARY)
+    for at, frame in enumerate(frames):
+        is_library = is_of_a_library(frame[0])
         if frame == previous or (at >= _INNERMOST and is_library):
             continue
         previous = frame

@@ -148,6 +148,7 @@ FILE_IS_MAPPED = 1
 FILE_IS_COMPRESSED = 2
 FILE_LOADER_CAPACITY = 30
 FILE_PATH_CAPACITY = 254
+EXIT_CALL = "call of exit"  # instead of an exception's type: not raised, the program ended itself
 IN_HAND = "exception:"  # instead of a loader's name: not loaded, but held when the exception came
 
 NOTE_LENGTH = 16

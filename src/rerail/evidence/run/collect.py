@@ -21,6 +21,7 @@ from rerail.evidence.run.exceptions import (
     read_exceptions,
     read_words_of_exceptions,
 )
+from rerail.evidence.run.exit_calls import exit_of_a_lost_worker, exit_of_the_program
 from rerail.evidence.run.exits import read_deaths, read_outcome, read_outside_signals
 from rerail.evidence.run.facts import read_facts
 from rerail.evidence.run.flight_evidence import read_flight_recorder
@@ -118,8 +119,10 @@ def collect_recorded(
     observations += [_missing(run, what, why) for what, why in run.missing]
     raised = _where_a_worker_raised(_with_its_code(told_facts, text.facts), text.observations)
     facts = {
+        **exit_of_the_program(run),
         **_not_of_another_bar(_not_of_an_echo(text.facts, observations), run),
         **raised,
+        **exit_of_a_lost_worker(run, raised),
         **read_facts(run, observations),
         **_place_of_whom_it_waited_for({**text.facts, **raised}, observations),
         **ray_facts(run),

@@ -75,6 +75,8 @@ def read_words_of_exceptions(
             continue
         if kind in ECHO_TYPES or _stream(box) in echoes or is_of_a_lost_message(box):
             continue  # "connection closed by peer" is no trouble of the network's
+        if kind in _OF_A_CHILD and facts:
+            continue  # the child has said why: that `make` failed is no trouble with building
         text = as_python_prints_it(box)
         if text in seen:
             continue
@@ -83,10 +85,16 @@ def read_words_of_exceptions(
         seen.add(text)
         told = observe_text(list(enumerate(text.split("\n"), 1)), deadline, _stream(box) or "")
         observations += [_of_box(o, box) for o in told.observations if o.kind in _READ_KINDS]
-        if not facts and not box.exception_thread:
+        if not facts and (not box.exception_thread or _is_waited_for(box, recorded)):
             facts = _of_the_inner_one(_with_process(told.facts, run, box), told.observations)
             facts.update(_in_hand(run, box))
     return observations, facts
+
+
+def _is_waited_for(box: BlackBox, recorded: Sequence[Observation]) -> bool:
+    """Whether the run hung because this thread was gone, whatever was printed after its words."""
+    stalls = [o.data for o in recorded if o.kind == "stall" and o.data["pid"] == box.pid]
+    return any((s.get("lost") or {}).get("thread") == box.exception_thread for s in stalls)
 
 
 def _in_hand(run: RecordedRun, box: BlackBox) -> dict[str, Any]:

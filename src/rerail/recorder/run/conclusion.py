@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from rerail.platform.command_line import program_call, program_in_words
 from rerail.platform.forked_task import ForkedTask
 from rerail.recorder.kernel.counters import KernelCounters
 from rerail.recorder.run.swallowed import fault_inside, swallowed_death
@@ -24,6 +25,7 @@ from rerail.store import RunWriter
 from rerail.wording import duration_in_words
 
 _ENDED_BY_SOMEBODY = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGKILL")
+_PROGRAMS = ("main", "rank", "daemon")
 SYMBOLS_SECONDS = 0.7  # to name the functions of a crash; later readers can do it again at leisure
 
 
@@ -167,6 +169,8 @@ def outcome_of(
         )
     if ending.exit_code == 0:
         sentence = f"the command ended well {after}"
+        if (left := left_running(processes[1:])) is not None:
+            sentence += f"; {left}"
         if swallowed is not None:
             sentence = f"the command ended with exit code 0 {after}, although {swallowed}"
         return Outcome("ok", sentence, exit_code=0, process=role)
@@ -175,6 +179,20 @@ def outcome_of(
         sentence += f"; {fault}"
     sentence += _interrupted(ending, hang)
     return Outcome("exit", sentence, exit_code=ending.exit_code, process=role)
+
+
+def left_running(processes: Sequence[ProcessRecord]) -> str | None:
+    """A Python program that the command started and did not wait for: its end is not recorded."""
+    left = [p for p in processes if p.ended_t_seconds is None and p.role in _PROGRAMS]
+    named = [
+        f"{what} (pid {p.pid})"
+        for p in left
+        if program_call(p.command) and (what := program_in_words(p.command))
+    ]
+    if not named:
+        return None
+    more = f" and {len(named) - 1} more" if len(named) > 1 else ""
+    return f"{named[0]}{more} still runs, and is no longer recorded"
 
 
 def _hung(hang: Hang | None) -> str:
