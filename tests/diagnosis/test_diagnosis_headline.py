@@ -177,6 +177,21 @@ def test_whom_the_kernel_killed_and_what_it_held(tmp_path: Path) -> None:
     assert explain_logs([log]).headline == said
 
 
+def test_an_abort_of_threads_behind_an_exception_is_its_echo(tmp_path: Path) -> None:
+    raised = (
+        'Traceback (most recent call last):\n  File "train.py", line 8, in load\n'
+        "ValueError: too many values to unpack (expected 2)\n"
+    )
+    abort = "terminate called without an active exception\nAborted (core dumped)\n"
+    log = tmp_path / "train.log"
+    log.write_text(f"{raised}{abort}")
+    diagnosis = explain_logs([log])
+    assert diagnosis.headline.startswith("ValueError: too many values to unpack")
+    assert diagnosis.outcome.signal == "SIGABRT"
+    log.write_text(f"{raised}step 4 loss 0.5\nstep 5 loss 0.4\n{abort}")  # that one was survived
+    assert explain_logs([log]).causes[0].id == "native-segfault"
+
+
 FAULTHANDLER = (
     "Fatal Python error: Segmentation fault\n\n"
     "Thread 0x00007f2c (most recent call first):\n"

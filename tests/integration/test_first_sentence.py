@@ -164,6 +164,13 @@ def test_a_crash_after_the_last_line_is_told_as_one(tmp_path: Path, library: str
     assert found.headline.startswith("SIGSEGV while the program was exiting (step 5), inside")
 
 
+def test_a_crash_behind_an_exception_is_its_echo(tmp_path: Path, library: str) -> None:
+    found = explained(tmp_path, "raises_and_crashes", library)
+    place = at('raise ValueError("no such column: label")')
+    assert found.headline == f"ValueError: no such column: label in {place} main() (step 5)."
+    assert found.outcome.signal == "SIGSEGV"  # so it ended nevertheless
+
+
 @pytest.mark.parametrize(
     ("way", "code", "ending"),
     [

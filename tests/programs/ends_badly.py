@@ -165,6 +165,9 @@ def main(way, library=""):
         in_thread(library, way)
     elif way == "exits":
         call(library, "crash_later")
+    elif way == "raises_and_crashes":
+        call(library, "crash_later")
+        raise ValueError("no such column: label")
     elif way == "fifo":
         os.mkfifo("part-3.bin")
         load("part-3.bin")

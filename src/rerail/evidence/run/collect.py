@@ -47,7 +47,7 @@ from rerail.evidence.run.unrecorded import read_unrecorded_crashes
 from rerail.evidence.text.observing import TextEvidence
 from rerail.platform.deadline import Deadline, no_deadline
 from rerail.platform.patterns import linear
-from rerail.records import Evidence, Observation
+from rerail.records import CRASH_SIGNALS, Evidence, Observation
 from rerail.store import RunFolder
 from rerail.wording import sentence
 
@@ -109,6 +109,7 @@ def collect_recorded(
     for reader in READERS:
         if not deadline.skips(_name_of(reader)):
             observations += _read(reader, run)
+    observations = _before_its_teardown(run, observations)
     if all(o.kind != "failed-first" for o in observations):
         observations += _read(read_flight_recorder, run)
     observations = [_with_its_words(o, text.observations) for o in observations]
@@ -159,6 +160,31 @@ def _read(reader: Reader, run: RecordedRun) -> list[Observation]:
     except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, IndexError) as error:
         # A folder that was damaged or written by a newer rerail may hold what no reader expects.
         return [_missing(run, _name_of(reader), f"{type(error).__name__}: {error}")]
+
+
+def _before_its_teardown(
+    run: RecordedRun, observations: Sequence[Observation]
+) -> list[Observation]:
+    """A process that an exception has ended may crash while it is torn down: no crash of its own.
+
+    Threads of a library still run then, and C++ aborts: "terminate called without an active
+    exception".
+    """
+    raised = {
+        box.pid: box.exception_t_seconds or 0.0
+        for box in run.boxes
+        if box.exception_type and not box.exception_thread
+    }
+    kept = []
+    for o in observations:
+        is_crash = o.kind in ("crash", "death") and o.data.get("signal") in CRASH_SIGNALS
+        if not is_crash or o.data["pid"] not in raised:
+            kept.append(o)
+        elif o.kind == "death":
+            kept.append(replace(o, data={**o.data, "said_why": True}))
+        elif (o.data.get("t_seconds") or 0.0) < raised[o.data["pid"]]:
+            kept.append(o)
+    return kept
 
 
 def _with_its_words(death: Observation, from_text: Sequence[Observation]) -> Observation:

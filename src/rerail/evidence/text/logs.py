@@ -35,6 +35,7 @@ from rerail.evidence.text.ranks import (
 from rerail.evidence.text.resumption import Resumption
 from rerail.evidence.text.scan import Excerpt, read_excerpt
 from rerail.evidence.text.signatures import SYMPTOM, match_signatures
+from rerail.evidence.text.teardown import is_of_teardown, teardown_begins
 from rerail.evidence.text.tracebacks import find_tracebacks
 from rerail.evidence.text.wrapped import unwrapped
 from rerail.platform.deadline import Deadline, no_deadline
@@ -208,7 +209,12 @@ def _observe(
     is_told = any(not resumption.after(t.last_line, is_fatal=True) for t in raised)
     words = None if is_told else last_words(lines, resumption, quoted)
     spoken = [*tracebacks, words] if words else tracebacks
-    matches = match_signatures(catalogue, lines, spoken, deadline)
+    torn_down = teardown_begins(lines, tracebacks, resumption)
+    matches = [
+        match
+        for match in match_signatures(catalogue, lines, spoken, deadline)
+        if not is_of_teardown(match.line, match.text, torn_down)
+    ]
     reader = TextObserver(label, who, resumption, catalogue.echoes)
     reader.words = words
     reader.matches(
@@ -221,7 +227,7 @@ def _observe(
     reader.tracebacks(tracebacks)
     reader.symptoms([m for m in matches if m.cause.startswith(SYMPTOM)], lines, spoken)
     reader.last_words()
-    reader.exits(exits)
+    reader.exits([e for e in exits if not is_of_teardown(e.line.number, e.line.text, torn_down)])
     reader.progress(points, finishes)
     if not deadline.skips(f"native stacks and memory in {label}"):
         reader.native(lines)

@@ -1,0 +1,53 @@
+"""What C++ says when a program that has failed in Python is torn down: an echo of that failure.
+
+An exception ends the main thread while threads of a library still run. C++ destroys them, says
+"terminate called without an active exception" and aborts. In: the lines and tracebacks of a log.
+Out: where that begins, and what after it says no more than that. A crash of its own says otherwise:
+"terminate called after throwing", a segmentation fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rerail.evidence.text.lines import Line
+from rerail.evidence.text.resumption import Resumption
+from rerail.evidence.text.tracebacks import TracebackText
+from rerail.platform.patterns import linear
+
+_BEGINS = linear(
+    r"terminate called (?:without an active exception|recursively)|FATAL: exception not rethrown"
+)
+_ECHO = linear(
+    r"terminate called (?:without|recursively)|exception not rethrown|\bAborted\b|\bSIGABRT\b"
+    r"|[Aa]bort(?:ed)? \(core dumped\)|Aborted at \d"
+)
+_MOST_LINES_BETWEEN = 60
+
+
+def teardown_begins(
+    lines: Sequence[Line], tracebacks: Sequence[TracebackText], resumption: Resumption
+) -> int | None:
+    """The number of its first line; None where nothing was raised shortly before it."""
+    ended = [
+        (found.file, found.last_line)
+        for found in tracebacks
+        if found.type and found.frames and not found.is_ignored
+        if not resumption.after(found.last_line, is_fatal=True)
+    ]
+    if not ended:
+        return None
+    for line in lines:
+        if "terminate called" not in line.text and "not rethrown" not in line.text:
+            continue
+        is_after = any(
+            file == line.file and 0 < line.number - last <= _MOST_LINES_BETWEEN
+            for file, last in ended
+        )
+        if is_after and _BEGINS.search(line.text):
+            return line.number
+    return None
+
+
+def is_of_teardown(number: int, text: str, begins: int | None) -> bool:
+    return begins is not None and number >= begins and _ECHO.search(text) is not None
