@@ -45,7 +45,7 @@ def test_each_death_of_an_actor_has_its_own_answer(tmp_path: Path) -> None:
     assert f"SIGSEGV in ray_deaths.py:{line + 1} die()" in headlines["segfault"]
     assert who["segfault"] in headlines["segfault"] and causes["segfault"] == "native-segfault"
     assert who["kill"] in headlines["kill"] and causes["kill"] == "killed-from-outside"
-    assert who["exit"] in headlines["exit"] and "exit code 3" in headlines["exit"]
+    assert who["exit"] in headlines["exit"] and "called os._exit(3) in" in headlines["exit"]
     assert told["sys-exit"]["answer"]["outcome"]["exit_code"] == 4
     assert "ValueError: no weights in shard 3 in ray_deaths.py" in headlines["init"]
     assert causes["init"] == "python-exception"

@@ -95,6 +95,7 @@ def explained(home: Path, variables: dict[str, str], program: str) -> dict[str, 
         ("kill", "killed-from-outside", "Somebody killed the Ray worker Server (pid "),
         ("exit", "worker-crashed", "The Ray worker Server (pid "),
         ("sys-exit", "worker-crashed", "exited with code 4"),
+        ("raises", "python-exception", "ValueError: no such column: label in ray_driver.py:"),
     ],
 )
 def test_the_answer_to_a_driver_is_how_its_worker_ended(

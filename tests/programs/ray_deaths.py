@@ -11,7 +11,9 @@ import sys
 import ray
 
 import rerail.ray
+from rerail.ray import explaining
 
+explaining.PATIENCE_SECONDS = 60.0  # the recorders of the workers share a loaded machine
 home, *ways = sys.argv[1:]
 ray.init(
     address="local",

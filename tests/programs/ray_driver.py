@@ -23,6 +23,8 @@ class Server:
             os._exit(3)
         elif way == "sys-exit":
             sys.exit(4)
+        elif way == "raises":
+            raise ValueError("no such column: label")
 
 
 ray.get(Server.remote().update.remote(sys.argv[1]))

@@ -15,6 +15,7 @@ from rerail.evidence.run.where import process_name, where_of
 from rerail.platform.own_code import innermost_own
 from rerail.platform.patterns import linear
 from rerail.records import BlackBox, ProcessRecord
+from rerail.wording import ray_worker_in_words
 
 _CALL = linear(r"^(?:sys\.exit|os\._exit)\((?P<code>.*)\)$")
 
@@ -55,7 +56,11 @@ def _exit_code(given: str) -> int:
 def _facts(run: RecordedRun, box: BlackBox, process: ProcessRecord) -> dict[str, Any]:
     facts: dict[str, Any] = {"exit_call": box.exit_call}
     name = process_name(process, run.rank_of(process))
-    facts["exit_caller"] = "the program" if process.role == "main" else name
+    if of_ray := ray_worker_in_words(process.name):
+        name = f"the {of_ray} (pid {process.pid})"
+    elif process.role == "main":
+        name = "the program"
+    facts["exit_caller"] = name
     if own := innermost_own(box.exit_frames):
         facts["where"] = where_of(own, process, run.rank_of(process))
     return facts

@@ -20,7 +20,10 @@ from rerail.records import Evidence, Observation, RunInfo
 from rerail.store import RunFolder, Store
 
 _PID = linear(r"\bpid(?:=|: ?)(\d{1,10})\b|Worker PID: (\d{1,10})")
+# A RayTaskError is an exception of the worker's code, with its traceback: nobody died.
 _OF_RAY = linear(r"^ray\.(?:exceptions|train|tune)\b")
+_RAISED_BY_CODE = linear(r"^ray\.exceptions\.RayTaskError\b")
+_SAYS_DIED = linear(r"(?i)\bdied\b|\bdead\b|\bcrashed\b|\bkilled\b|out ?of ?memory|exit type")
 _MOST_CHARS = 100_000
 _SLACK_SECONDS = 2.0  # between the clock readings of two recorders
 _BY_PROCESS = ("exit:", "stack:", "box:", "kernel:", "vitals:", "maps:", "cgroup")
@@ -67,7 +70,7 @@ def words_of_ray(run: RunFolder) -> list[dict[str, Any]]:
 
 def with_worker_of_ray(driver: RunFolder, evidence: Evidence, collect: CollectRun) -> Evidence:
     text = str(evidence.facts.get("exception_text") or "")
-    if not _OF_RAY.search(text):
+    if not _OF_RAY.search(text) or _RAISED_BY_CODE.search(text) or not _SAYS_DIED.search(text):
         return evidence
     try:
         worker = who_failed_first(_workers_of(driver), pids_in([text]))
@@ -78,9 +81,10 @@ def with_worker_of_ray(driver: RunFolder, evidence: Evidence, collect: CollectRu
         return evidence
     seen = [_as_of_a_worker(o) for o in told.observations if o.source.startswith(_BY_PROCESS)]
     if not any(_says_how_it_ended(o) for o in seen):
-        seen += _failure_of_an_actor(worker.info(), told)
-    if not seen:
-        return evidence
+        failure = _failure_of_an_actor(worker.info(), told)
+        if not failure:
+            return evidence
+        seen += failure
     own = [o for o in evidence.observations if o.kind in _OF_THE_WHOLE_RUN]
     facts = {name: fact for name, fact in told.facts.items() if name not in _OF_ITS_PROGRAM}
     kept = {name: evidence.facts[name] for name in _OF_ITS_PROGRAM if name in evidence.facts}
