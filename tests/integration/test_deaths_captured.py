@@ -14,7 +14,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "recorder"))
 from memory_cgroup import small_memory_group
-from run_driver import PROGRAMS, RERAIL, Finished, python, run_recorded
+from run_driver import PROGRAMS, RERAIL, Finished, compiled_library, python, run_recorded
 
 from rerail.diagnosis import diagnose
 from rerail.evidence import collect_run
@@ -35,15 +35,7 @@ PLACES = ["main", "thread", "fork", "spawn", "shell"]
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no C compiler to build the library that dies")
-    path = tmp_path_factory.mktemp("native") / "librundie.so"
-    source = PROGRAMS / "run_die.c"
-    subprocess.run(
-        [compiler, "-shared", "-fPIC", "-g", "-O1", "-o", path, source, "-lpthread"], check=True
-    )
-    return path
+    return compiled_library(PROGRAMS / "run_die.c", tmp_path_factory.mktemp("native"))
 
 
 def die(home: Path, library: Path, where: str, how: str) -> Finished:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "recorder"))
 from memory_cgroup import small_memory_group
-from run_driver import PROGRAMS, run_recorded
+from run_driver import PROGRAMS, compiled_library, run_recorded
 
 from rerail.diagnosis import Diagnosis, explain_run
 from rerail.recorder.stalls.stacks_by_debugger import find_program
@@ -44,13 +42,7 @@ def explained(
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory: pytest.TempPathFactory) -> str:
-    compiler = shutil.which("c++") or shutil.which("g++")
-    if compiler is None:
-        pytest.skip("no C++ compiler to build the library that dies")
-    path = tmp_path_factory.mktemp("native") / "libendsbadly.so"
-    source = PROGRAMS / "ends_badly.cpp"
-    subprocess.run([compiler, "-shared", "-fPIC", "-g", "-O0", "-o", path, source], check=True)
-    return str(path)
+    return str(compiled_library(PROGRAMS / "ends_badly.cpp", tmp_path_factory.mktemp("native")))
 
 
 def test_a_file_that_the_message_does_not_name_is_named(tmp_path: Path) -> None:

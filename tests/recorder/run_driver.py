@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -17,12 +18,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rerail.records import Event, ProcessRecord
 from rerail.store import RunFolder, Store
 
 RERAIL = [sys.executable, "-c", "import sys; from rerail.__main__ import main; sys.exit(main())"]
 PROGRAMS = Path(__file__).parents[1] / "programs"
 DEADLINE_SECONDS = 30.0
+
+
+def compiled_library(source: Path, folder: Path) -> Path:
+    """A shared library of a C or C++ file; without a compiler the test is skipped."""
+    names = ("cc", "gcc") if source.suffix == ".c" else ("c++", "g++")
+    compiler = next(filter(None, map(shutil.which, names)), None)
+    if compiler is None:
+        pytest.skip(f"no compiler ({names[0]}) to build the library that dies")
+    path = folder / f"lib{source.stem.replace('_', '')}.so"
+    words = [compiler, "-shared", "-fPIC", "-g", "-O0", "-o", path, source, "-lpthread"]
+    subprocess.run(words, check=True)
+    return path
 
 
 @dataclass

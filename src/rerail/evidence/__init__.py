@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from rerail.evidence.run.rank_logs import RankLog, rank_logs
     from rerail.evidence.run.rank_stories import RankStory, rank_stories
     from rerail.evidence.run.ranks import read_failed_first
-    from rerail.evidence.run.ray_driver import pids_in, who_failed_first, words_of_ray
+    from rerail.evidence.run.ray_driver import (
+        OF_RAY,
+        pids_in,
+        who_failed_first,
+        words_of_ray,
+        workers_in,
+    )
     from rerail.evidence.run.stalls import read_stalls, telling_stall
     from rerail.evidence.run.trend import trend_of
     from rerail.evidence.run.where import process_name
@@ -31,6 +37,7 @@ if TYPE_CHECKING:
     from rerail.evidence.text.typed_names import no_such_file, url_error
 
 __all__ = [
+    "OF_RAY",
     "Inputs",
     "Line",
     "Listener",
@@ -68,11 +75,13 @@ __all__ = [
     "who_failed_first",
     "with_dumps",
     "words_of_ray",
+    "workers_in",
 ]
 
 __getattr__ = door(
     __name__,
     {
+        "OF_RAY": "run.ray_driver",
         "Inputs": "text.inputs",
         "Line": "text.lines",
         "Listener": "text.logs",
@@ -110,5 +119,6 @@ __getattr__ = door(
         "who_failed_first": "run.ray_driver",
         "with_dumps": "run.flight_evidence",
         "words_of_ray": "run.ray_driver",
+        "workers_in": "run.ray_driver",
     },
 )

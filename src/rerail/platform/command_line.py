@@ -360,7 +360,7 @@ def program_call(words: Sequence[str]) -> PythonCall | None:
 
 
 def program_in_words(words: Sequence[str]) -> str:
-    """ "prepare.py" of `python /work/prepare.py --fast`, "python -m x", "tar": what was started."""
+    """ "prepare.py" of `python /data/prepare.py --fast`, "python -m x", "tar": what was started."""
     call = program_call(words)
     if call is not None and call.kind == "script":
         return call.target.rpartition("/")[2]

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from rerail.errors import UnknownRun
-from rerail.evidence import pids_in, who_failed_first, words_of_ray
+from rerail.evidence import OF_RAY, pids_in, who_failed_first, words_of_ray, workers_in
 from rerail.store import RunFolder, Store, find_home, layout
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 5.0  # a recorder writes the end of its run while the driver hears of it
 _POLL_SECONDS = 0.05
 _MOST_CAUSES = 20
-_OF_RAY = ("ray.exceptions", "ray.train", "ray.tune")
 
 _told: set[str] = set()  # jobs of this process whose deaths are told
 
@@ -44,12 +43,7 @@ def home_of_workers(home: str | os.PathLike[str] | None, *, for_reading: bool) -
 
 def runs(*, home: str | os.PathLike[str] | None = None, job: str | None = None) -> list[RunFolder]:
     """The workers on record, oldest first; of one call of `runtime_env` if `job` names it."""
-    found = []
-    for summary in Store(home_of_workers(home, for_reading=True)).listing().summaries:
-        about = summary.info.settings.get("ray")
-        if isinstance(about, dict) and (job is None or about.get("job") == job):
-            found.append(RunFolder(summary.path))
-    return sorted(found, key=lambda run: run.path.name)
+    return workers_in(home_of_workers(home, for_reading=True), job)
 
 
 def explain(
@@ -107,7 +101,7 @@ def tell_of_deaths(home: Path, job: str) -> None:
         kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
         before(kind, error, traceback)
-        if any(type(each).__module__.startswith(_OF_RAY) for each in _with_causes(error)):
+        if any(type(each).__module__.startswith(OF_RAY) for each in _with_causes(error)):
             _tell(error, home, job)
 
     sys.excepthook = hook

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from rerail.errors import RerailError
@@ -21,7 +22,7 @@ from rerail.store import RunFolder, Store
 
 _PID = linear(r"\bpid(?:=|: ?)(\d{1,10})\b|Worker PID: (\d{1,10})")
 # A RayTaskError is an exception of the worker's code, with its traceback: nobody died.
-_OF_RAY = linear(r"^ray\.(?:exceptions|train|tune)\b")
+OF_RAY = ("ray.exceptions", "ray.train", "ray.tune")
 _RAISED_BY_CODE = linear(r"^ray\.exceptions\.RayTaskError\b")
 _SAYS_DIED = linear(r"(?i)\bdied\b|\bdead\b|\bcrashed\b|\bkilled\b|out ?of ?memory|exit type")
 _MOST_CHARS = 100_000
@@ -70,7 +71,7 @@ def words_of_ray(run: RunFolder) -> list[dict[str, Any]]:
 
 def with_worker_of_ray(driver: RunFolder, evidence: Evidence, collect: CollectRun) -> Evidence:
     text = str(evidence.facts.get("exception_text") or "")
-    if not _OF_RAY.search(text) or _RAISED_BY_CODE.search(text) or not _SAYS_DIED.search(text):
+    if not text.startswith(OF_RAY) or _RAISED_BY_CODE.search(text) or not _SAYS_DIED.search(text):
         return evidence
     try:
         worker = who_failed_first(_workers_of(driver), pids_in([text]))
@@ -115,13 +116,19 @@ def _failure_of_an_actor(worker: RunInfo, told: Evidence) -> list[Observation]:
 def _workers_of(driver: RunFolder) -> list[RunFolder]:
     """The workers in the driver's store that lived while it did, if all are of one job of Ray's."""
     info = driver.info()
-    found, jobs = [], set()
-    for summary in Store(driver.path.parent.parent).listing().summaries:
+    found = [run for run in workers_in(driver.path.parent.parent) if _lived_with(info, run.info())]
+    jobs = {run.info().settings["ray"].get("job") for run in found}
+    return found if len(jobs) == 1 else []
+
+
+def workers_in(home: Path, job: str | None = None) -> list[RunFolder]:
+    """The workers on record there, oldest first; of one call of `runtime_env` if `job` names it."""
+    found = []
+    for summary in Store(home).listing().summaries:
         about = summary.info.settings.get("ray")
-        if isinstance(about, dict) and _lived_with(info, summary.info):
+        if isinstance(about, dict) and (job is None or about.get("job") == job):
             found.append(RunFolder(summary.path))
-            jobs.add(str(about.get("job")))
-    return sorted(found, key=lambda run: run.path.name) if len(jobs) == 1 else []
+    return sorted(found, key=lambda run: run.path.name)
 
 
 def _lived_with(driver: RunInfo, worker: RunInfo) -> bool:

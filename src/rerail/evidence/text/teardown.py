@@ -8,6 +8,8 @@ Out: where that begins, and what after it says no more than that. A crash of its
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Sequence
 
 from rerail.evidence.text.lines import Line
@@ -29,21 +31,16 @@ def teardown_begins(
     lines: Sequence[Line], tracebacks: Sequence[TracebackText], resumption: Resumption
 ) -> int | None:
     """The number of its first line; None where nothing was raised shortly before it."""
-    ended = [
-        (found.file, found.last_line)
-        for found in tracebacks
-        if found.type and found.frames and not found.is_ignored
-        if not resumption.after(found.last_line, is_fatal=True)
-    ]
-    if not ended:
-        return None
-    for line in lines:
+    ends: dict[int, list[int]] = defaultdict(list)  # of each file, in order as they were found
+    for found in tracebacks:
+        is_fatal = found.type and found.frames and not found.is_ignored
+        if is_fatal and not resumption.after(found.last_line, is_fatal=True):
+            ends[found.file].append(found.last_line)
+    for line in lines if ends else ():
         if "terminate called" not in line.text and "not rethrown" not in line.text:
             continue
-        is_after = any(
-            file == line.file and 0 < line.number - last <= _MOST_LINES_BETWEEN
-            for file, last in ended
-        )
+        at = bisect_left(ends[line.file], line.number)
+        is_after = at > 0 and line.number - ends[line.file][at - 1] <= _MOST_LINES_BETWEEN
         if is_after and _BEGINS.search(line.text):
             return line.number
     return None
