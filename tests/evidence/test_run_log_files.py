@@ -101,6 +101,7 @@ def test_one_rank_s_own_files_are_shown_with_it(tmp_path: Path) -> None:
         capture_output=True,
         timeout=90,
     )
+    assert shown.returncode == 0, shown.stderr.decode()
     logs = {Path(log["path"]).name: log["lines"] for log in json.loads(shown.stdout)["logs"]}
     assert logs.keys() == {"1.stdout", "1.txt", "rank1.log"}
     assert (logs["1.stdout"], logs["rank1.log"]) == (["out 1"], ["own 1"])

@@ -43,12 +43,13 @@ def test_a_worker_has_its_number_and_is_no_rank() -> None:
     assert (worker.role, worker.rank, worker.worker) == ("loader-worker", 1, 3)
 
 
-def test_ranks_that_are_nobodys_child_here_are_found_by_their_boxes() -> None:
+def test_ranks_that_the_recorder_did_not_see_are_found_by_their_boxes() -> None:
     srun = process(10, "launcher", ended_t_seconds=9.0)
     boxes = [
         box(20, 19, rank=0, world_size=2),
         box(21, 19, rank=1, world_size=2),
-        box(22, 10, rank=1),  # a child of somebody listed: left out on purpose
+        box(22, 10, rank=4),  # a child of somebody listed: nobody heard of its birth
+        box(26, 10, rank=5, loader_worker=2),
         box(23, 19, started=5000.0, rank=2),  # by the clock of another machine
         box(24, 19, started=-5000.0, rank=3),
         box(25, 19),  # no rank
@@ -58,7 +59,14 @@ def test_ranks_that_are_nobodys_child_here_are_found_by_their_boxes() -> None:
         (10, "launcher", None),
         (20, "rank", 0),
         (21, "rank", 1),
+        (22, "rank", 4),
+        (26, "loader-worker", 5),
     ]
+
+
+def test_what_a_rank_starts_is_no_rank_where_the_recorder_did_not_see_it() -> None:
+    rank = process(10, "main", ended_t_seconds=9.0)
+    assert [p.pid for p in with_boxes([rank], [box(10, rank=1), box(11, 10, rank=1)])] == [10]
 
 
 _NUMBER = st.none() | st.integers(0, 5)

@@ -124,7 +124,7 @@ def _ending(story: RankStory) -> str:
     if story.failed_t_seconds is not None:
         return f"{story.reason}, {seconds_in_words(story.failed_t_seconds)} after the start"
     if story.end_t_seconds is None:
-        return "alive when the record ends"
+        return "no end on record: it still runs, or nobody saw it end"
     ended = seconds_in_words(story.end_t_seconds)
     return f"ended with exit code {story.process.exit_code} {ended} after the start"
 

@@ -2,7 +2,8 @@
 
 In: the processes of a run as the recorder saw them, and their black boxes. Out: the same processes
 with rank, number of ranks, node and number of loader worker as far as they are known, and ranks
-that were not among them: what `srun` starts are children of Slurm's daemon. Pure.
+that were not among them: what `srun` starts are children of Slurm's daemon, and on a machine that
+starts processes faster than the recorder can hear of them a short one may be missed. Pure.
 
 What a process told when it joined the others goes before its environment, which may be that of
 somebody else: all that a batch script of Slurm starts has SLURM_PROCID=0, and Lightning's first
@@ -22,7 +23,7 @@ def with_boxes(
     processes: Sequence[ProcessRecord], boxes: Iterable[BlackBox]
 ) -> list[ProcessRecord]:
     by_key = {f"{box.pid}-{box.start_ticks}": box for box in boxes}
-    everybody = [*processes, *_from_elsewhere(processes, by_key)]
+    everybody = [*processes, *_not_seen(processes, by_key)]
     told = [_told(process, by_key.get(process.key)) for process in everybody]
     ranks = {process.pid: process.rank for process in told}
     found = []
@@ -36,23 +37,24 @@ def with_boxes(
     return _on_one_node(found)
 
 
-def _from_elsewhere(
+def _not_seen(
     processes: Sequence[ProcessRecord], boxes: Mapping[str, BlackBox]
 ) -> Iterator[ProcessRecord]:
-    """Ranks with our agent that are nobody's child here; how they ended is not known.
+    """Ranks with our agent that the recorder did not see; how they ended is not known.
 
-    A child of a process that is listed was left out of the list, and not by mistake. The clock of
-    another machine, which may share the folder, tells nothing here.
+    What a rank starts has its number and is no rank. The clock of another machine, which may share
+    the folder, tells nothing here.
     """
-    known, pids = {process.key for process in processes}, {process.pid for process in processes}
+    known = {process.key for process in processes}
+    ranks = {process.pid: _rank_of(process, boxes.get(process.key)) for process in processes}
     ends = [process.ended_t_seconds for process in processes]
     last = max((t for t in ends if t is not None), default=None) if None not in ends else None
     for key, box in boxes.items():
-        is_rank = box.rank is not None and box.parent_pid not in pids and key not in known
+        is_rank = box.rank is not None and ranks.get(box.parent_pid) != box.rank
         is_of_this_clock = box.started_t_seconds >= -1.0 and (
             last is None or box.started_t_seconds <= last
         )
-        if is_rank and is_of_this_clock:
+        if is_rank and is_of_this_clock and key not in known:
             is_worker = box.loader_worker is not None
             yield ProcessRecord(
                 pid=box.pid,
@@ -65,13 +67,17 @@ def _from_elsewhere(
             )
 
 
+def _rank_of(process: ProcessRecord, box: BlackBox | None) -> int | None:
+    return process.rank if box is None or box.rank is None else box.rank
+
+
 def _told(process: ProcessRecord, box: BlackBox | None) -> ProcessRecord:
     if box is None:
         return process
     is_worker = process.role == "loader-worker"
     return replace(
         process,
-        rank=process.rank if box.rank is None else box.rank,
+        rank=_rank_of(process, box),
         world_size=process.world_size if box.world_size is None else box.world_size,
         worker=box.loader_worker if is_worker else process.worker,
     )

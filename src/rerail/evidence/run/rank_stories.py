@@ -47,7 +47,7 @@ class RankStory:
     rank: int
     process: ProcessRecord
     box: BlackBox | None
-    end_t_seconds: float | None  # of the process; None: it lived to the end of the record
+    end_t_seconds: float | None  # of the process; None: nobody saw it end
     failed_t_seconds: float | None  # the earliest sign that it failed; None: it did not
     reason: str = ""
     is_echo: bool = False  # it lost another rank
