@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import PurePosixPath
 
+from rerail.platform.command_line import is_python, program_name
 from rerail.records import BlackBox, ProcessRecord
 
 
@@ -61,10 +61,20 @@ def _not_seen(
                 start_ticks=box.start_ticks,
                 parent_pid=box.parent_pid,
                 role="loader-worker" if is_worker else "rank",
-                name=PurePosixPath(box.argv[0]).name if box.argv else "",
+                name=_program(box),
                 command=box.argv,
                 started_t_seconds=max(box.started_t_seconds, 0.0),
             )
+
+
+def _became_python(process: ProcessRecord, box: BlackBox) -> bool:
+    """Whether it was last seen as a copy of the shell that started it, and then ran Python."""
+    was = process.command[0] if process.command else ""
+    return bool(box.argv) and is_python(box.argv[0]) and not is_python(was)
+
+
+def _program(box: BlackBox) -> str:
+    return program_name(box.argv[0]) if box.argv else ""
 
 
 def _rank_of(process: ProcessRecord, box: BlackBox | None) -> int | None:
@@ -75,6 +85,9 @@ def _told(process: ProcessRecord, box: BlackBox | None) -> ProcessRecord:
     if box is None:
         return process
     is_worker = process.role == "loader-worker"
+    if process.role == "shell" and _became_python(process, box):
+        role = "main" if box.rank is None or box.rank == process.rank else "rank"
+        process = replace(process, role=role, name=_program(box), command=box.argv)
     return replace(
         process,
         rank=_rank_of(process, box),
