@@ -224,7 +224,7 @@ def test_a_receiver_that_never_answers_does_not_hold_the_run(tmp_path: Path) -> 
         # It has ended, and the receiver is still silent: nobody waited for it.
         assert done.returncode == 7
         run = last_run(tmp_path)
-        assert f"has not answered yet; {run.path}/events.jsonl will say" in done.stderr
+        assert f"has not answered yet; {run.path.name}/events.jsonl will say" in done.stderr
         assert len(server.all()) == 1
         events = run.path / "events.jsonl"
         wait = ["/bin/sh", "-c", f"until grep -q notified {events}; do sleep 0.2; done"]

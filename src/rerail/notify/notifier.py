@@ -167,7 +167,9 @@ class Notifier:
         if left > 0 and sender.poll() is None:
             shown = [each["to"] for each in answers]
             waiting = [name for name in self.shown if name not in shown] or self.shown
-            kept = [f"; {folder}/events.jsonl will say" for folder in asked["keep_in"][:1]]
+            kept = [
+                f"; {Path(kept_in).name}/events.jsonl will say" for kept_in in asked["keep_in"][:1]
+            ]
             said.append(f"{waiting[0]} has not answered yet{''.join(kept)}")
         elif left > 0:
             said.append("the notification could not be sent: its process failed")

@@ -45,7 +45,7 @@ class Closing:
         missing = len(self._runs) - len(answers)
         if missing > 0 and self._process.poll() is None:
             name = NAMES[self._runs[0].tracker]
-            said.append(f"{name} has not answered yet; {self._folder}/events.jsonl will say")
+            said.append(f"{name} has not answered yet; {self._folder.name}/events.jsonl will say")
         elif missing > 0:
             said.append("a run in a tracker stays open: the process that closes it failed")
         return said
