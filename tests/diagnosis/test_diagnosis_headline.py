@@ -266,3 +266,29 @@ def test_of_several_logs_the_place_is_that_of_the_rank_that_failed_first(tmp_pat
         paths[-1].write_text(text)
     facts = explain_logs(paths).facts
     assert (facts["failed_first"], facts["where"]["line"]) == ("rank 1", 9)
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("[/src/gloo/transport/tcp/pair.cc:534] Connection closed", "Connection closed"),
+        (
+            "NCCL error in: /src/c10d/ProcessGroupNCCL.cpp:3699, unhandled cuda error",
+            "NCCL error: unhandled cuda error",
+        ),
+        (
+            'ok INTERNAL ASSERT FAILED at "../src/Map.cpp":40, please report a bug to PyTorch. no',
+            "ok INTERNAL ASSERT FAILED: no",
+        ),
+        ("nothing at: all, in: order", "nothing at: all, in: order"),
+    ],
+)
+def test_a_place_in_the_sources_of_a_library_does_not_stand_before_what_is_wrong(
+    tmp_path: Path, message: str, told: str
+) -> None:
+    log = tmp_path / "train.log"
+    log.write_text(
+        "Traceback (most recent call last):\n"
+        f'  File "train.py", line 3, in step\n    reduce()\nRuntimeError: {message}\n'
+    )
+    assert explain_logs([log]).headline == f"RuntimeError: {told} in train.py:3 step()."

@@ -13,8 +13,16 @@ from rerail.wording import cut, file_name
 
 MOST_MESSAGE = 160
 # XGBoost and others begin a message with "[18:40:29] /build/src/data/data.cc:522: ", torch some
-# with "[enforce fail at inline_container.cc:672] . ".
-_PLACE_IN_CPP = linear(r"\[\d\d:\d\d:\d\d\] \S+:\d+: |\[enforce fail at [\w./-]{1,80}:\d+\] ?\.? ?")
+# with "[enforce fail at inline_container.cc:672] . ", gloo all with "[/build/…/pair.cc:534] ".
+_PLACE_IN_CPP = linear(
+    r"\[\d\d:\d\d:\d\d\] \S+:\d+: |\[enforce fail at [\w./-]{1,80}:\d+\] ?\.? ?"
+    r"|\[[\w./+-]{1,200}\.(?:cc|cpp|cu|h):\d+\] "
+)
+# Words, a place, and only then what is wrong: NCCL's errors, torch's own checks.
+_PLACE_WITHIN = linear(
+    r" (?:in|at):? \"?[\w./+-]{1,200}\.(?:cc|cpp|cu|cuh|h)\"?:\d+"
+    r"(?:, please report a bug to PyTorch\.|[,:]) "
+)
 # What a logger puts before the words.
 _OF_A_LOGGER = linear(
     r"^(?:\[?[IWEF]\d{0,8} [^\]]{0,140}\][ :]*"  # glog, TensorFlow, c10d
@@ -40,6 +48,7 @@ _OF_A_PACKAGE = linear(r"/(?:site|dist)-packages/|/lib(?:64)?/python\d")
 def short_message(text: str) -> str:
     lines = text.strip().split("\n")
     first = _PLACE_IN_CPP.sub("", without_logger(" ".join(lines[0].split())))
+    first = _PLACE_WITHIN.sub(": ", first)
     if _ONLY_ANNOUNCES.search(first):
         details = [" ".join(line.split()) for line in lines[1:] if line.strip()]
         first = f"{first.rstrip('.:')}: {_sizes_told(details[0])}" if details else first
