@@ -423,8 +423,6 @@ def _explain_job(name: str, home: PathName | None) -> Diagnosis | None:
         return None  # a log in a store: what to type for that is said elsewhere
     if name == "last" or not (is_url or Path(name).is_dir() or Path(name).name == name):
         return None
-    from rerail.jobs import explain_job, find_job
-
     if not is_url and not Path(name).is_dir():
         if Path(name).exists():
             return None
@@ -433,6 +431,8 @@ def _explain_job(name: str, home: PathName | None) -> Diagnosis | None:
             return None
         except RerailError:
             pass
+    from rerail.jobs import explain_job, find_job
+
     place = find_job(name, home)
     return explain_job(place) if place is not None else None
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 from run_builders import box, crash, info, process, recorded
 
@@ -164,13 +166,12 @@ def test_a_whole_file_was_not_cut(size):
     assert [o.kind for o in read_crashes(recorded(crashes=[bus]))] == ["crash"]
 
 
-def test_the_black_box_tells_a_cut_file_on_the_same_machine_only(tmp_path, monkeypatch):
+def test_the_black_box_tells_a_cut_file_on_the_same_machine_only(tmp_path):
     file = tmp_path / "tokens.bin"
     file.write_bytes(b"x" * 1000)
     bus = crash(signal="SIGBUS", address=0x7F00_0080_0000)
     boxes = [box(files=[LoadedFile(str(file), "numpy.memmap", 1 << 20, True)])]
-    monkeypatch.setattr("socket.gethostname", lambda: "here")
-    here = recorded(info=info(host="here"), crashes=[bus], boxes=boxes)
+    here = recorded(info=info(host=os.uname().nodename), crashes=[bus], boxes=boxes)
     assert read_crashes(here)[1].data["size_bytes"] == 1000
     there = recorded(info=info(host="there"), crashes=[bus], boxes=boxes)
     assert len(read_crashes(there)) == 1

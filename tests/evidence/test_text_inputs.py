@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from rerail.errors import UnreadableInput
 from rerail.evidence import Inputs, find_inputs, inputs_of_stream
-from rerail.evidence.text import archives, inputs, unpacking
+from rerail.evidence.text import archives, file_heads, inputs, unpacking
 from rerail.platform.deadline import Deadline
 
 TEXT = b"".join(b"step %d loss 0.%d\n" % (at, at) for at in range(200))
@@ -199,7 +199,7 @@ def test_what_unpacks_to_very_much_is_read_up_to_the_bound(
     monkeypatch.setattr(unpacking, "MOST_UNPACKED_BYTES", 1 << 20)
     found = of_bytes(packed)
     (text,) = read_all(found).values()
-    assert (1 << 20) - 1024 <= len(text) <= (1 << 20) + unpacking.BLOCK_BYTES
+    assert (1 << 20) - 1024 <= len(text) <= (1 << 20) + file_heads.BLOCK_BYTES
     assert "unpacks to more than 1 MiB" in found.incomplete
 
 
@@ -303,7 +303,7 @@ def test_no_damage_is_more_than_an_error_in_words(data: st.DataObject) -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(raw=st.binary(max_size=3000), magic=st.sampled_from(sorted(unpacking.MAGIC.values())))
+@given(raw=st.binary(max_size=3000), magic=st.sampled_from(sorted(file_heads.MAGIC.values())))
 def test_any_bytes_behind_a_magic_number(raw: bytes, magic: bytes) -> None:
     for whole in (magic + raw, b"PK\x03\x04" + raw, raw[:257].ljust(257, b"0") + b"ustar" + raw):
         try:

@@ -12,11 +12,9 @@ start others for as long as it lives, also after the recorder.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +25,8 @@ _TAKEN_APART = re.compile(r"[\s:;$]")
 def preloadable(library: str) -> str | None:
     if not _TAKEN_APART.search(library):
         return library
+    import hashlib  # here, as few need it
+
     # The link stands for the folder: the library keeps its name and what it looks for beside it.
     beside, _, name = library.rpartition("/")
     own = hashlib.sha256(os.fsencode(beside)).hexdigest()[:16]
@@ -46,6 +46,8 @@ def _folders() -> Iterator[Path]:
     cache = os.environ.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home else "")
     if cache.startswith("/"):
         yield Path(cache) / "rerail"
+    import tempfile
+
     yield Path(tempfile.gettempdir()) / f"rerail-{os.getuid()}"
 
 

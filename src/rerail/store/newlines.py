@@ -10,8 +10,6 @@ import ctypes
 import functools
 from collections.abc import Callable
 
-from rerail.agent import native_library
-
 _WORTH_A_CALL = 4096  # below this the call into C costs more than it saves
 
 
@@ -23,6 +21,8 @@ def count_newlines(data: bytes) -> int:
 
 @functools.cache
 def _counter() -> Callable[[bytes, int], int]:
+    from rerail.agent import native_library  # here, as reading a small log does not need it
+
     library = native_library()
     try:
         if library is not None:

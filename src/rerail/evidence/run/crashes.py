@@ -9,7 +9,6 @@ runtime's throwing machinery nor rerail's own handler: a `free()` that aborts bl
 
 from __future__ import annotations
 
-import socket
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -250,7 +249,7 @@ def _trap_instruction(run: RecordedRun, crash: Crash) -> str | None:
     top = stack.native[0] if stack and stack.native else None
     if crash.signal != "SIGILL" or top is None or not top.library or top.offset is None:
         return None
-    if top.address != crash.address or run.info.host != socket.gethostname():
+    if top.address != crash.address or not run.is_of_this_machine:
         return None
     try:
         with open_regular(Path(top.library), follows_links=True) as file:
@@ -360,7 +359,7 @@ def _cut_from_box(run: RecordedRun, crash: Crash) -> _Cut:
     """A file that the process mapped and that is shorter now; only on the machine of the run."""
     process = run.process_of(crash)
     box = run.box_of(process) if process else None
-    if box is None or run.info.host != socket.gethostname():
+    if box is None or not run.is_of_this_machine:
         return None, None, None
     for loaded in box.files:
         size = _size_now(loaded)

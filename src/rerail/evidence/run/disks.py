@@ -9,7 +9,6 @@ it is looked at, right after the end of the run, is called so.
 from __future__ import annotations
 
 import os
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,7 @@ def full_mount_facts(run: RecordedRun, said: str, in_hand: str) -> dict[str, Any
 
 
 def full_mount(run: RecordedRun, said: str, in_hand: str = "") -> str | None:
-    if not _FULL.search(said) or run.info.host != socket.gethostname():
+    if not _FULL.search(said) or not run.is_of_this_machine:
         return None
     named = _PATH.search(said)
     if named is not None:

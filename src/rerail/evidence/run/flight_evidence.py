@@ -8,7 +8,6 @@ knows only who waited; of a recorded run only dumps written during it are read, 
 from __future__ import annotations
 
 import os
-import socket
 import stat
 import time
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from pathlib import Path
 from rerail.errors import UnreadableInput
 from rerail.evidence.run.flight_verdict import judge_dumps
 from rerail.evidence.run.material import RecordedRun
-from rerail.evidence.text.archives import HEAD_BYTES
+from rerail.evidence.text.file_heads import HEAD_BYTES
 from rerail.evidence.text.flight_dumps import (
     MOST_BYTES,
     FlightDump,
@@ -101,7 +100,7 @@ def _read(log: Log) -> FlightDump:
 def read_flight_recorder(run: RecordedRun) -> list[Observation]:
     """Who failed first, by the dumps that were written during the run."""
     outcome = run.info.outcome
-    is_here = run.info.host == socket.gethostname() and "ray" not in run.info.settings
+    is_here = run.is_of_this_machine and "ray" not in run.info.settings
     if outcome is None or outcome.kind == "ok" or not is_here:
         return []
     dumps: dict[int, FlightDump] = {}

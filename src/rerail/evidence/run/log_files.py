@@ -10,7 +10,6 @@ only, no links, bounded in number, depth and time; secrets are masked as in the 
 from __future__ import annotations
 
 import os
-import socket
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -80,7 +79,7 @@ def _is_worth_it(run: RecordedRun, printed: TextEvidence) -> bool:
     outcome = run.info.outcome
     if "ray" in run.info.settings:
         return False  # its working folder is the job's, with the logs of everybody
-    if outcome is None or outcome.kind == "ok" or run.info.host != socket.gethostname():
+    if outcome is None or outcome.kind == "ok" or not run.is_of_this_machine:
         return False
     if any(box.exception_type for box in run.boxes):
         return False

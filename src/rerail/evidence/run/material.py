@@ -6,6 +6,7 @@ A part that the folder lacks is empty. Nothing here judges: that is for the read
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -78,6 +79,11 @@ class RecordedRun:
     def role_of(self, record: BlackBox | Crash) -> str:
         process = self.process_of(record)
         return process.role if process is not None else "child"
+
+    @property
+    def is_of_this_machine(self) -> bool:
+        """Whether the files and mounts that the record names can be looked at here."""
+        return self.info.host == os.uname().nodename
 
     @property
     def was_stopped_for_a_stall(self) -> bool:

@@ -9,7 +9,6 @@ machine; few, bounded, no links; secrets are masked as in the output.
 from __future__ import annotations
 
 import os
-import socket
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,7 +31,7 @@ class RankLog:
 
 def rank_logs(run: RecordedRun, rank: int) -> list[RankLog]:
     own = own_files(run)
-    if run.info.host != socket.gethostname():
+    if not run.is_of_this_machine:
         return [RankLog(str(path)) for path, whose in own.items() if whose == rank]
     found = []
     for path in written_during(run, own):

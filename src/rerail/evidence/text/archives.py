@@ -10,23 +10,20 @@ the end: once for its list, once for its members in order.
 
 from __future__ import annotations
 
-import io
 import stat
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, cast
 
 from rerail.errors import UnreadableInput
-from rerail.evidence.text.unpacking import BLOCK_BYTES, DAMAGE, BoundedStream
+from rerail.evidence.text.file_heads import HEAD_BYTES, Opener, buffered, plain_name
+from rerail.evidence.text.unpacking import DAMAGE, BoundedStream
 from rerail.platform.deadline import Deadline
-
-Opener = Callable[[], BinaryIO]
 
 MOST_MEMBERS = 5000
 MOST_AT_ONCE_BYTES = 4 << 20  # a zip's list of 50,000 members; no header of a tar is larger
-HEAD_BYTES = 64 << 10  # enough to tell what a file is
 _SKIPPED_AT_ONCE = 1 << 20
 
 
@@ -36,12 +33,6 @@ class Member:
     opener: Opener | None = None
     head: bytes | None = None  # its first bytes, where they came by anyhow
     why_not: str = ""
-
-
-def archive_kind(head: bytes) -> str | None:
-    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return "zip"
-    return "tar" if head[257:262] == b"ustar" else None
 
 
 def members_of(
@@ -76,11 +67,6 @@ def _not_an_archive(kind: str, name: str, error: BaseException) -> UnreadableInp
     )
 
 
-def plain_name(name: str) -> str:
-    """A member's name, which anybody may have written, as it can be shown."""
-    return "".join(char if char.isprintable() else "?" for char in name)[-200:]
-
-
 def _of_zip(opener: Opener, name: str, deadline: Deadline, notes: list[str]) -> Iterator[Member]:
     archive = zipfile.ZipFile(cast("BinaryIO", _Checked(opener(), name)))
     infos = archive.infolist()
@@ -109,10 +95,6 @@ def _zip_opener(
     notes: list[str],
 ) -> Opener:
     return lambda: buffered(_ZipMember(archive, info, name, deadline, notes))
-
-
-def buffered(raw: io.RawIOBase) -> BinaryIO:
-    return cast("BinaryIO", io.BufferedReader(raw, BLOCK_BYTES))
 
 
 class _ZipMember(BoundedStream):

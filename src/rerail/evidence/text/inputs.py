@@ -19,18 +19,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from rerail.errors import UnreadableInput
-from rerail.evidence.text.archives import (
+from rerail.evidence.text.file_heads import (
     HEAD_BYTES,
     Opener,
     archive_kind,
     buffered,
-    members_of,
+    compression_of,
     plain_name,
 )
 from rerail.evidence.text.flight_dumps import is_dump, is_dump_name
 from rerail.evidence.text.notebooks import MOST_BYTES, is_notebook, printed_by
 from rerail.evidence.text.scan import refuse_unless_text
-from rerail.evidence.text.unpacking import Unpacked, compression_of
 from rerail.platform.deadline import Deadline, no_deadline
 
 if TYPE_CHECKING:
@@ -133,8 +132,8 @@ class _Finder:
         head, again = _peek(stream)
         kind = compression_of(head)
         if kind is not None and archive_kind(_unpacked_head(head, kind, shown)) is None:
-            unpacked = Unpacked(again, kind, shown, self._found.deadline, self._found.notes)
-            head, again = _peek(buffered(unpacked))
+            found = self._found
+            head, again = _peek(_unpacked(again, kind, shown, found.deadline, found.notes))
         elif kind is not None or archive_kind(head) is not None:
             again = self._whole(again, shown)
             if self._seconds_for_archive:
@@ -193,7 +192,7 @@ class _Finder:
             packed, kept = opener, kind
 
             def unpacked() -> BinaryIO:
-                return buffered(Unpacked(packed(), kept, shown, found.deadline, found.notes))
+                return _unpacked(packed(), kept, shown, found.deadline, found.notes)
 
             head = _unpacked_head(head, kind, shown)
             if not head:  # a block of bzip2 is larger than that
@@ -209,6 +208,8 @@ class _Finder:
             self._add_archive(packed_as, shown, opener)
 
     def _add_archive(self, kind: str, shown: str, opener: Opener) -> None:
+        from rerail.evidence.text.archives import members_of
+
         found = self._found
         for member in members_of(kind, opener, shown, found.deadline, found.notes):
             base = member.name.rpartition("/")[2]
@@ -295,9 +296,17 @@ def _told_by_name(name: str) -> str:
     return ""
 
 
+def _unpacked(
+    stream: BinaryIO, kind: str, shown: str, deadline: Deadline, notes: list[str]
+) -> BinaryIO:
+    from rerail.evidence.text.unpacking import Unpacked
+
+    return buffered(Unpacked(stream, kind, shown, deadline, notes))
+
+
 def _unpacked_head(head: bytes, kind: str, shown: str) -> bytes:
     """The first bytes of what is packed in these."""
-    with buffered(Unpacked(io.BytesIO(head), kind, shown, no_deadline(), [])) as file:
+    with _unpacked(io.BytesIO(head), kind, shown, no_deadline(), []) as file:
         return file.read(HEAD_BYTES)
 
 

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 from rerail.errors import UnreadableInput
+from rerail.evidence.text.file_heads import BLOCK_BYTES, MAGIC
 from rerail.platform.deadline import Deadline
 from rerail.wording import bytes_in_words
 
@@ -29,24 +30,13 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 MOST_UNPACKED_BYTES = 1 << 30
-BLOCK_BYTES = 64 << 10
 MOST_LZMA_MEMORY_BYTES = 256 << 20  # `xz -9` asks for 65 MiB; a hostile header for 4 GiB
 
-MAGIC = {
-    "gzip": b"\x1f\x8b",
-    "bzip2": b"BZh",
-    "xz": b"\xfd7zXZ\x00",
-    "zstd": b"\x28\xb5\x2f\xfd",
-}
 # What the readers of the standard library raise on bytes that are not what they should be.
 DAMAGE = (
     *(OSError, EOFError, ValueError, OverflowError, RuntimeError, NotImplementedError),
     *(zlib.error, lzma.LZMAError, zipfile.BadZipFile),
 )
-
-
-def compression_of(head: bytes) -> str | None:
-    return next((name for name, magic in MAGIC.items() if head.startswith(magic)), None)
 
 
 class BoundedStream(io.RawIOBase, abc.ABC):
