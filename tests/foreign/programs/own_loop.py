@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import time
 
 import numpy as np
 
@@ -13,6 +14,8 @@ generator = np.random.default_rng(22)
 inputs = generator.normal(size=(400, 6))
 targets = inputs @ generator.normal(size=6)
 weights = np.zeros(6)
+# The output is looked at five times a second: an epoch between two looks would not be counted.
+STEP_SECONDS = 0.03
 
 
 def steps(epoch: int):
@@ -30,6 +33,7 @@ for epoch in range(1, 4):
         error = inputs[rows] @ weights - targets[rows]
         loss = float((error**2).mean())
         weights -= 0.05 * inputs[rows].T @ error / len(rows)
+        time.sleep(STEP_SECONDS)
         if arguments.bar:
             bar.set_postfix(loss=loss)
         else:

@@ -32,7 +32,7 @@ def gradient_of(weights, inputs, targets, fault: str):
     return inputs.T @ (inputs @ weights - targets) / len(inputs)  # dies: task
 
 
-ray.init(num_cpus=2, include_dashboard=False)
+ray.init(address="local", num_cpus=2, include_dashboard=False)
 generator = np.random.default_rng(14)
 inputs = generator.normal(size=(64, 4))
 targets = inputs @ generator.normal(size=4)

@@ -41,7 +41,7 @@ def train_loop(config: dict) -> None:
         train.report({"loss": loss.item()}, checkpoint=Checkpoint.from_directory(folder))
 
 
-ray.init(num_cpus=3)
+ray.init(address="local", num_cpus=3)
 result = TorchTrainer(
     train_loop,
     train_loop_config={"fault": arguments.fault},
