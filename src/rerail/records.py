@@ -257,6 +257,7 @@ class BlackBox:
     )
     exit_frames: list[PythonFrame] = field(default_factory=list)  # innermost first
     file_in_hand: str | None = None  # when the exception came, where its message names none
+    peer_in_hand: str | None = None  # the server or port of a connection that failed, the same
     exception_cwd: str | None = None  # the folder in which a relative path was looked for
     error_file: str | None = None  # where its standard error went, if that is a file
     output_file: str | None = None  # the same of its standard output

@@ -174,7 +174,14 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def place_in_words(where: Mapping[str, Any], shown: Callable[[str], str] = file_name) -> str:
+def source_name(path: str) -> str:
+    """The name of a source file; of an `__init__.py`, which there are many of, its folder too."""
+    name = file_name(path)
+    folder = PurePosixPath(path).parent.name if name in ("__init__.py", "__main__.py") else ""
+    return f"{folder}/{name}" if folder else name
+
+
+def place_in_words(where: Mapping[str, Any], shown: Callable[[str], str] = source_name) -> str:
     """ "hang.py:7 save()"; of what has no name (a module, a `<genexpr>`) only the line."""
     if not where.get("file"):
         return ""

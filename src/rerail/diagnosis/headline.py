@@ -15,7 +15,7 @@ from rerail.catalogue import fill, gaps
 from rerail.diagnosis.short_message import without_logger
 from rerail.diagnosis.words import words_of
 from rerail.platform.patterns import linear
-from rerail.wording import cut
+from rerail.wording import cut, seconds_in_words
 
 if TYPE_CHECKING:
     from rerail.diagnosis.result import Candidate, Diagnosis
@@ -54,11 +54,26 @@ def headline(diagnosis: Diagnosis) -> str:
         said = _told(leading, words)
         if "waited" in words and words["hang"] not in said:
             said += f"; {words['waited']}"
-        return _sentence(said)
+        return _sentence(said + _more(diagnosis, leading, words, said))
     observed = _first_filled((*_OBSERVED, *_LAST), words) or ending
+    if leading is not None:
+        observed += _more(diagnosis, leading, words, observed)
     if leading is not None and not leading.cause.is_residual:
         observed += f"; it may be this: {leading.title[:1].lower()}{leading.title[1:]}"
     return _sentence(observed)
+
+
+def _more(diagnosis: Diagnosis, leading: Candidate, words: dict[str, str], said: str) -> str:
+    """What led to the exception or came of it, and what the run was busy with when it was ended."""
+    if "afterwards" in words and words.get("exception", "\0") in said:
+        return f"; {words['afterwards']}"
+    if diagnosis.outcome.kind == "ok" and words.get("exception", "\0") in said:
+        return "; the program went on, and ended well"
+    hang = diagnosis.facts.get("hang") or {}
+    if hang.get("kind") == "busy" and leading.cause.policy.is_from_outside and "where" in words:
+        silent = seconds_in_words(hang["seconds"])
+        return f"; it had run for {silent} without a step or output, in {words['where']}"
+    return ""
 
 
 def _told(leading: Candidate, words: dict[str, str]) -> str:

@@ -32,10 +32,18 @@ _OF_A_LOGGER = linear(
     r"|libc\+\+abi: terminating (?:due to|with) uncaught exception of type [^ :]+(?:::[^ :]+)*: "
     r"|\S{1,200}\.(?:cc|cpp|cu|cuh|h|mm?|py):\d+: )"
 )
+# Where a long message may be cut: behind a sentence, or before what it only adds.
+_SENTENCE_END = linear(r"[.!?] (?:\(|[A-Z])")
+_ASIDE = linear(r", which | \(or |; |, (?:but|so|because|please|try) ")
+_LEAST_SAID = 30
 _MOST_PREFIXES = 4
 _LEAST_WORDS = 8
 # What is wrong stands in the line below: load_state_dict, Keras.
 _ONLY_ANNOUNCES = linear(r":$|^[\w.]+: Exception encountered when calling .{1,120}\.$")
+# torch.load says first what can be done about it, and what it refused only below that.
+_REFUSED = linear(
+    r"WeightsUnpickler error: (?P<what>[^\n]{1,200}?)(?: by default)?(?:\.\s|\.?\n|$)"
+)
 _SIZES = linear(
     r"copying a param with shape torch\.Size\((?P<saved>\[[\d, ]*\])\) from checkpoint, "
     r"the shape in current model is torch\.Size\((?P<model>\[[\d, ]*\])\)"
@@ -47,13 +55,28 @@ _OF_A_PACKAGE = linear(r"/(?:site|dist)-packages/|/lib(?:64)?/python\d")
 
 def short_message(text: str) -> str:
     lines = text.strip().split("\n")
+    if "Weights only load failed" in lines[0] and (refused := _REFUSED.search(text)):
+        lines = [f"{lines[0].partition('. ')[0]}: {refused['what']}"]
     first = _PLACE_IN_CPP.sub("", without_logger(" ".join(lines[0].split())))
     first = _PLACE_WITHIN.sub(": ", first)
     if _ONLY_ANNOUNCES.search(first):
         details = [" ".join(line.split()) for line in lines[1:] if line.strip()]
         first = f"{first.rstrip('.:')}: {_sizes_told(details[0])}" if details else first
         first += f"; and {len(details) - 1} more" if _are_sizes(details) else ""
-    return cut(_without_folder(first), MOST_MESSAGE).rstrip(".:")
+    return _whole_sentences(_without_folder(first)).rstrip(".:")
+
+
+def _whole_sentences(line: str) -> str:
+    """Of a long message what it says first, and no half of what follows; else it is cut."""
+    if len(line) <= MOST_MESSAGE:
+        return line
+    for pattern in (_SENTENCE_END, _ASIDE):
+        ends = [
+            m.start() for m in pattern.finditer(line[:MOST_MESSAGE]) if m.start() >= _LEAST_SAID
+        ]
+        if ends:
+            return line[: ends[-1 if pattern is _SENTENCE_END else 0]]
+    return cut(line, MOST_MESSAGE)
 
 
 def without_logger(line: str) -> str:

@@ -57,10 +57,15 @@ def words_of(diagnosis: Diagnosis) -> dict[str, str]:
         "last_file": file_name(str(facts["last_file"])) if facts.get("last_file") else None,
         "package": _package(str(facts.get("missing_module") or "")),
         "death": _death(diagnosis),
+        "leak_holder": _leak_holder(facts),
+        "afterwards": _of_its_chain(facts),
         "nonfinite_value": _nonfinite(diagnosis),
         **_outside(diagnosis),
     }
     words.update({name: text for name, text in found.items() if text})
+    for name in ("file_in_hand", "last_file"):
+        if file_name(words.get(name, "\0")) in words.get("exception", ""):
+            del words[name]  # the message has named it
     words["at"] = _at(words)
     words["at_victim"] = _at_victim(words, where)
     if crash := _crash(diagnosis, words):
@@ -68,10 +73,13 @@ def words_of(diagnosis: Diagnosis) -> dict[str, str]:
     return words
 
 
+_PID = linear(r" \(pid ")  # one parenthesis inside another is hard to read
+
+
 def _at(words: dict[str, str]) -> str:
     inside = f" in {words['where']}" if "where" in words else ""
     notes = ", ".join(words[name] for name in ("who", "thread", "step") if name in words)
-    return f"{inside} ({notes})" if notes else inside
+    return f"{inside} ({_PID.sub(', pid ', notes).replace(')', '')})" if notes else inside
 
 
 def _at_victim(words: dict[str, str], where: dict[str, Any]) -> str:
@@ -104,6 +112,8 @@ def _who(facts: dict[str, Any], where: dict[str, Any]) -> str:
 
 def _step(facts: dict[str, Any]) -> str:
     step = facts.get("last_step")
+    if step is None and facts.get("is_first_step"):
+        return "the first step"
     return f"step {step:,}" if isinstance(step, int) else ""
 
 
@@ -132,6 +142,9 @@ def _seen_before(facts: dict[str, Any]) -> str:
 
 _THROWN = linear(r"^terminate called after throwing an instance of '(?P<type>[^']{1,200})'")
 _WHAT = linear(r"what\(\):\s*(?P<said>.+)$")
+_ASSERTED = linear(
+    r"(?P<place>[^\s:]{1,120}:\d+): (?:[^\n]{1,200}: )?Assertion [`'](?P<that>[^\n]{1,120})' failed"
+)
 _MANGLED = linear(r"^(?P<std>St)?\d{1,3}(?P<name>[A-Za-z_]\w*)$")
 
 
@@ -140,7 +153,8 @@ def _thrown(facts: dict[str, Any]) -> str:
     said = " ".join(str(facts.get("last_words") or "").split())
     thrown = _THROWN.search(said)
     if thrown is None:
-        return ""
+        asserted = _ASSERTED.search(said)
+        return f"assertion `{asserted['that']}` failed in {asserted['place']}" if asserted else ""
     name = thrown["type"]
     if plain := _MANGLED.search(name):
         name = ("std::" if plain["std"] else "") + plain["name"]
@@ -186,6 +200,29 @@ def _waited(facts: dict[str, Any]) -> str:
 def _growth(facts: dict[str, Any]) -> str:
     growth = (facts.get("growth") or {}).get("bytes_per_step", facts.get("leak_bytes_per_step"))
     return bytes_in_words(growth) if growth else ""
+
+
+def _leak_holder(facts: dict[str, Any]) -> str:
+    """ "the list `losses` (train.py:31 train())"."""
+    leak = facts.get("leak") or {}
+    holder = leak.get("holder") or {}
+    if not holder.get("name") or leak.get("is_copied"):
+        return ""
+    of = " of" if holder.get("kind") == "lru_cache" else ""
+    place = place_in_words(holder)
+    return f"the {holder.get('kind', 'variable')}{of} `{holder['name']}`" + (
+        f" ({place})" if place else ""
+    )
+
+
+def _of_its_chain(facts: dict[str, Any]) -> str:
+    """The other exception, where one led to another."""
+    for name, how in (("exception_after", "then"), ("exception_before", "before that")):
+        other = facts.get(name) or {}
+        if said := short_message(str(other.get("text") or "")):
+            place = place_in_words(other.get("where") or {}) if name == "exception_before" else ""
+            return f"{how} {said}" + (f" in {place}" if place else "")
+    return ""
 
 
 def _bytes(count: Any) -> str:

@@ -51,6 +51,21 @@ class Frame(Protocol):
 AnyFrame = TypeVar("AnyFrame", bound=Frame)
 
 
+_OF_A_COMPREHENSION = ("<genexpr>", "<listcomp>", "<dictcomp>", "<setcomp>")
+
+
+def named_function(function: str, callers: Iterable[tuple[str, str]], file: str) -> str:
+    """Of a comprehension, which has no name, the function that it stands in.
+
+    `callers`: file and function of the frames around it, the nearest first.
+    """
+    if function not in _OF_A_COMPREHENSION:
+        return function
+    near = next((name for where, name in callers if name not in _OF_A_COMPREHENSION), function)
+    of_file = next((where for where, name in callers if name == near), None)
+    return near if of_file == file else function
+
+
 def is_own(path: str, prefixes: Sequence[str] = (), *, is_short: bool = False) -> bool:
     """Is this file the user's own code?
 

@@ -202,6 +202,7 @@ def _parse(octets: bytes, t0_ns: int) -> BlackBox | None:
         loaders=_loaders(box),
         files=[file for file in files if not file.loader.startswith(layout.IN_HAND)],
         file_in_hand=_in_hand(files, "file"),
+        peer_in_hand=_in_hand(files, "peer"),
         exception_cwd=_in_hand(files, "cwd"),
         history=_history(box),
         exception_type=None if is_exit else box.text("exception_type"),

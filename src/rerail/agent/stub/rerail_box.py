@@ -107,9 +107,13 @@ def put_exception(kind, value, traceback=None, thread=""):
         put_text("exception_more", text[layout.TEXT["exception_text"][1] :])
     except Exception as error:
         note_failure("exception text", error)
+    put_in_hand(value, traceback or getattr(value, "__traceback__", None))
+
+
+def put_in_hand(value, traceback):
+    """What the exception's message does not name, and its frames hold."""
     try:
-        frames = traceback or getattr(value, "__traceback__", None)
-        for what, path in rerail_in_hand.find(value, frames):
+        for what, path in rerail_in_hand.find(value, traceback):
             put_file(path, layout.IN_HAND + what, 0, False)
     except Exception as error:
         note_failure("file in hand", error)
@@ -137,6 +141,12 @@ def put_exit(call, frame):
         put_text("exception_type", layout.EXIT_CALL)
     except Exception as error:
         note_failure("exit call", error)
+
+
+def has_failed():
+    """Whether an exception of the main thread is on record: what threads raise then is its echo."""
+    is_of_a_thread = any(octets[slice(*_length_of("exception_thread"))])
+    return any(octets[slice(*_length_of("exception_type"))]) and not is_of_a_thread
 
 
 def _length_of(name):

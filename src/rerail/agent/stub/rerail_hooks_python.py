@@ -25,7 +25,7 @@ def on_threading(threading):
     )
 
     def excepthook(args, kwargs):
-        if args[0].exc_type is not SystemExit:
+        if args[0].exc_type is not SystemExit and not box.has_failed():
             name = str(getattr(args[0].thread, "name", "a thread"))
             text = "in %s: %s" % (name, args[0].exc_value)
             box.put_exception(args[0].exc_type, text, args[0].exc_traceback, name)

@@ -85,7 +85,18 @@ def on_dataloader(dataloader):
 
 
 def on_fetch(fetch):
-    """A worker's batches: the moments at which its memory is looked at, see rerail_census."""
+    """A worker's batches: the moments at which its memory is looked at, see rerail_census.
+
+    And its exceptions: they go to the parent as text, and the file that they failed on stays here.
+    """
+
+    def goes_to_the_parent(args, kwargs):
+        value, traceback = sys.exc_info()[1:]
+        box.put_in_hand(value, traceback)
+
+    wrapper = getattr(sys.modules.get("torch._utils"), "ExceptionWrapper", None)
+    if wrapper is not None:
+        wrapper.__init__ = native.wrap(wrapper.__init__, before=goes_to_the_parent, is_method=True)
     if os.environ.get("RERAIL_CENSUS") == "0":
         return
     done = [0, CENSUS_FIRST_BATCH]

@@ -1,17 +1,25 @@
-"""Which file was in hand when an exception ended the process, and in which folder it stood.
+"""Which file or server was in hand when an exception ended the process, and in which folder it was.
 
-Comes in: the exception and its traceback. Goes out: pairs of a word and a path. "No space left on
-device" and "pickle data was truncated" name no file; the frames that they passed through hold it.
+Comes in: the exception and its traceback. Goes out: pairs of a word and a path or an address. "No
+space left on device" and "pickle data was truncated" name no file, "Connection refused" and "Name
+or service not known" no server; the frames that they passed through hold it.
 Promises: looks at names and at Python's own file objects alone, calls nothing of the program's and
 reads no file; says nothing rather than a guess between two.
 """
 
 import _io
+import errno
 import os
 import sys
 
 _FILES = (_io.FileIO, _io.BufferedReader, _io.BufferedWriter, _io.BufferedRandom, _io.TextIOWrapper)
 _NAMES = ("f", "file", "path", "filename", "fname", "fn", "name", "filepath", "checkpoint")
+_ADDRESSES = ("address", "server_address", "addr", "sockaddr", "sa")
+_HOSTS = ("host", "hostname", "server", "master_addr")
+_NETWORK_ERRORS = tuple(
+    getattr(errno, name)
+    for name in ("EADDRINUSE", "EADDRNOTAVAIL", "ENETUNREACH", "EHOSTUNREACH", "ETIMEDOUT")
+)
 _MOST_FRAMES = 40
 _MOST_VALUES = 64
 
@@ -30,10 +38,55 @@ def find(value, traceback):
     while traceback is not None and len(frames) < 20000:
         frames.append(traceback.tb_frame)
         traceback = traceback.tb_next
-    path = _file_of(list(reversed(frames))[:_MOST_FRAMES])
+    frames = list(reversed(frames))[:_MOST_FRAMES]
+    if _is_of_the_network(value):
+        peer = _peer_of(frames)
+        return [("peer", peer)] if peer else []
+    path = _file_of(frames)
     if path:
         found.append(("file", os.path.abspath(path)))
     return found
+
+
+def _is_of_the_network(value):
+    reason = value.__dict__.get("reason", value)  # urllib's own exception holds the system's
+    if not isinstance(reason, OSError):
+        return False
+    socket = sys.modules.get("_socket")
+    failed = (ConnectionError, TimeoutError) + ((socket.gaierror,) if socket else ())
+    return isinstance(reason, failed) or reason.errno in _NETWORK_ERRORS
+
+
+def _peer_of(frames):
+    """ "db.example:5432", of the innermost variables that hold such."""
+    for frame in frames:
+        variables = frame.f_locals
+        own = variables.get("self")
+        try:
+            attributes = object.__getattribute__(own, "__dict__")
+        except Exception:  # no such thing, or one that has no dictionary
+            attributes = {}
+        for held in (variables, attributes):
+            peer = _peer_in(held)
+            if peer:
+                return peer
+    return None
+
+
+def _peer_in(held):
+    for name in _ADDRESSES:
+        address = held.get(name)
+        if type(address) is tuple and len(address) >= 2 and type(address[1]) is int:
+            return "%s:%d" % (address[0], address[1]) if _is_host(address[0]) else None
+    host = next((held[name] for name in _HOSTS if _is_host(held.get(name))), "")
+    port = held.get("port")
+    if type(port) is int:
+        return "%s:%d" % (host, port) if host else "port %d" % port
+    return host or None
+
+
+def _is_host(value):
+    return type(value) is str and 0 < len(value) < 200 and not set(value) & set("/ \n\0@")
 
 
 def _file_of(frames):

@@ -14,6 +14,7 @@ from typing import Any
 from rerail.catalogue import load_catalogue
 from rerail.errors import RerailError
 from rerail.evidence.run.census import read_copied_growth, read_leaks
+from rerail.evidence.run.chains import with_the_first_of_a_chain
 from rerail.evidence.run.crashes import read_crashes
 from rerail.evidence.run.disks import full_mount_facts
 from rerail.evidence.run.exceptions import (
@@ -119,6 +120,7 @@ def collect_recorded(
     observations += _not_contradicting(run, observations, text.observations)
     observations += [_missing(run, what, why) for what, why in run.missing]
     raised = _where_a_worker_raised(_with_its_code(told_facts, text.facts), text.observations)
+    raised = with_the_first_of_a_chain(raised, text.observations)
     facts = {
         **exit_of_the_program(run),
         **_not_of_another_bar(_not_of_an_echo(text.facts, observations), run),

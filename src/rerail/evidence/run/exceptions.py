@@ -13,10 +13,13 @@ from dataclasses import replace
 from typing import Any
 
 from rerail.evidence.run.material import RecordedRun
-from rerail.evidence.run.where import process_name
+from rerail.evidence.run.where import process_name, where_of
 from rerail.evidence.text.logs import observe_text
+from rerail.evidence.text.observing import TextEvidence
 from rerail.evidence.text.ranks import ECHO_TYPES
 from rerail.platform.deadline import Deadline
+from rerail.platform.own_code import innermost_own, is_own, named_function
+from rerail.platform.patterns import linear
 from rerail.records import BlackBox, Observation
 from rerail.wording import process_in_words, sentence
 
@@ -25,6 +28,14 @@ _NO_FAILURE = ("SystemExit", "KeyboardInterrupt")
 _READ_KINDS = ("line", "traceback")
 # What a launcher raises because its child failed; the child's own exception tells why.
 _OF_A_CHILD = ("CalledProcessError", "ChildFailedError", "ProcessRaisedException")
+
+_PID = linear(r"\bpid(?:\(s\))?[ :=]{1,2}(\d{1,9})")
+_WORKER = linear(r"^DataLoader worker (?P<number>\d{1,5})\b")
+_OF_DYNAMO = "from user code:"
+_QUOTED = linear(
+    r'File "(?P<file>[^"\n]{1,400})", line (?P<line>\d{1,9})'
+    r"(?:, in (?P<function>[\w.<>]{1,200}))?\n"
+)
 
 
 def read_exceptions(run: RecordedRun) -> list[Observation]:
@@ -66,6 +77,7 @@ def read_words_of_exceptions(
     """What the catalogue says of them, and the facts of the one that ended the run."""
     observations: list[Observation] = []
     facts: dict[str, Any] = {}
+    of_thread: dict[str, Any] = {}
     seen: set[str] = set()
     first = next((o for o in recorded if o.kind == "failed-first"), None)
     echoes = set(first.data.get("others") or ()) if first else set()
@@ -86,9 +98,22 @@ def read_words_of_exceptions(
         told = observe_text(list(enumerate(text.split("\n"), 1)), deadline, _stream(box) or "")
         observations += [_of_box(o, box) for o in told.observations if o.kind in _READ_KINDS]
         if not facts and (not box.exception_thread or _is_waited_for(box, recorded)):
-            facts = _of_the_inner_one(_with_process(told.facts, run, box), told.observations)
-            facts.update(_in_hand(run, box))
-    return observations, facts
+            facts = _facts_of(run, box, told)
+        elif not facts and not of_thread:
+            of_thread = {**_facts_of(run, box, told), "crashed_thread": box.exception_thread}
+    return observations, facts or (of_thread if _went_on(run) else {})
+
+
+def _facts_of(run: RecordedRun, box: BlackBox, told: TextEvidence) -> dict[str, Any]:
+    facts = _of_the_inner_one(_with_process(told.facts, run, box), told.observations)
+    facts = _of_the_code_it_quotes(facts, box)
+    return {**facts, **_in_hand(run, box, facts)}
+
+
+def _went_on(run: RecordedRun) -> bool:
+    """Whether it ended as if nothing had been: then a thread's exception is all there is."""
+    outcome = run.info.outcome
+    return outcome is not None and outcome.kind == "ok"
 
 
 def _is_waited_for(box: BlackBox, recorded: Sequence[Observation]) -> bool:
@@ -97,14 +122,40 @@ def _is_waited_for(box: BlackBox, recorded: Sequence[Observation]) -> bool:
     return any((s.get("lost") or {}).get("thread") == box.exception_thread for s in stalls)
 
 
-def _in_hand(run: RecordedRun, box: BlackBox) -> dict[str, Any]:
-    """The file that the message does not name, and where a relative path was looked for."""
+def _in_hand(run: RecordedRun, box: BlackBox, facts: dict[str, Any]) -> dict[str, Any]:
+    """What the message does not name: the file, the server, where a relative path was looked for.
+
+    Of a DataLoader worker's exception, which its parent raises once more, the worker has it.
+    """
+    worker = _WORKER.match(str((facts.get("where") or {}).get("process") or ""))
+    if worker is not None:
+        of_worker = [b for b in run.boxes if b.loader_worker == int(worker["number"])]
+        holders = [b for b in of_worker if b.file_in_hand or b.peer_in_hand]
+        box = holders[-1] if len({b.file_in_hand for b in holders}) == 1 else box
     found = {}
     if box.file_in_hand:
         found["file_in_hand"] = box.file_in_hand.removeprefix(f"{run.info.cwd}/")
+    if box.peer_in_hand and box.peer_in_hand not in str(facts.get("exception_text")):
+        found["peer_in_hand"] = box.peer_in_hand
     if box.exception_cwd and box.exception_cwd != run.info.cwd:
         found["looked_in"] = box.exception_cwd.removeprefix(f"{run.info.cwd}/")
     return found
+
+
+def _of_the_code_it_quotes(facts: dict[str, Any], box: BlackBox) -> dict[str, Any]:
+    """A compiler of torch's raises where it was called, and quotes the line that it cannot take."""
+    message = box.exception_text or ""
+    quoted = message.partition(_OF_DYNAMO)[2]
+    if (box.exception_type or "").startswith("torch.jit."):
+        quoted = message
+    own = [place for place in _QUOTED.finditer(quoted) if is_own(place["file"])]
+    if not own or not facts.get("where"):
+        return facts
+    last = own[-1]
+    code = message[last.end() :].partition("\n")[0].strip()
+    place = {"file": last["file"], "line": int(last["line"]), "function": last["function"] or ""}
+    kept = {name: value for name, value in facts["where"].items() if name == "process"}
+    return {**facts, "where": {**place, **kept, **({"code": code[:160]} if code else {})}}
 
 
 def _of_the_inner_one(facts: dict[str, Any], told: Sequence[Observation]) -> dict[str, Any]:
@@ -134,8 +185,11 @@ def is_of_a_lost_message(box: BlackBox) -> bool:
 
 def as_python_prints_it(box: BlackBox) -> str:
     lines = ["Traceback (most recent call last):"] if box.exception_frames else []
-    for frame in reversed(box.exception_frames):
-        lines.append(f'  File "{frame.file}", line {frame.line}, in {frame.function}')
+    frames = box.exception_frames
+    for at in reversed(range(len(frames))):
+        frame, callers = frames[at], ((f.file, f.function) for f in frames[at + 1 : at + 4])
+        function = named_function(frame.function, list(callers), frame.file)
+        lines.append(f'  File "{frame.file}", line {frame.line}, in {function}')
     message = (box.exception_text or "").strip()
     if box.exception_thread:
         message = message.removeprefix(f"in {box.exception_thread}: ")
@@ -154,8 +208,16 @@ def _importance(
     is_rank = role in ("main", "rank", "child")
     is_of_a_child = (box.exception_type or "").rpartition(".")[2] in _OF_A_CHILD
     is_of_a_thread = bool(box.exception_thread)
+    is_of_a_child = is_of_a_child or bool(_child_that_it_names(run, box))
     known = (not (is_first and is_rank), is_of_a_child, is_of_a_thread)
     return *known, order.get(role, 3), box.pid
+
+
+def _child_that_it_names(run: RecordedRun, box: BlackBox) -> BlackBox | None:
+    """ "DataLoader worker (pid(s) 4711) exited unexpectedly": the child itself says why."""
+    said = {int(pid) for pid in _PID.findall((box.exception_text or "")[:400])}
+    named = (b for b in run.boxes if b.pid in said and b is not box and b.exception_type)
+    return next(named, None) if said else None
 
 
 def _stream(box: BlackBox) -> str | None:
@@ -171,6 +233,27 @@ def _with_process(facts: dict[str, Any], run: RecordedRun, box: BlackBox) -> dic
     """The place with the process; a forwarded traceback has named its worker already."""
     process = run.process_of(box)
     where = facts.get("where")
+    if where and where.get("file") == "<string>" and _is_of_spawn(box):
+        return _of_who_started_it(facts, run, box)
     if not where or process is None or str(where.get("process", "")).startswith("DataLoader"):
         return facts
     return {**facts, "where": {**where, "process": process_name(process, box.rank)}}
+
+
+def _is_of_spawn(box: BlackBox) -> bool:
+    """Whether it failed before any code of the user's ran in it: `python -c "… spawn_main(…)"`."""
+    return any(frame.file.endswith("multiprocessing/spawn.py") for frame in box.exception_frames)
+
+
+def _of_who_started_it(facts: dict[str, Any], run: RecordedRun, box: BlackBox) -> dict[str, Any]:
+    """The place of a process that could not begin: where its parent was told that it is gone."""
+    kept = {name: facts[name] for name in facts if name not in ("where", "raised_at")}
+    parent = next((b for b in run.boxes if _child_that_it_names(run, b) is box), None)
+    if parent is None:
+        return kept
+    own = innermost_own(parent.exception_frames)
+    if own is None:
+        return kept
+    is_worker = "DataLoader worker" in (parent.exception_text or "")
+    who = f"{'DataLoader worker' if is_worker else 'child process'} (pid {box.pid})"
+    return {**kept, "where": {**where_of(own, None), "process": who}}

@@ -115,9 +115,18 @@ def _progress_facts(run: RecordedRun, observations: Sequence[Observation]) -> di
     training = run.training_box
     if training is not None and training.batch_shapes:
         facts["batch_shapes"] = training.batch_shapes
+    facts["is_first_step"] = (facts["last_step"] is None and _is_in_first_step(run)) or None
     bad = _first(observations, "nonfinite-loss")
     facts["nonfinite_since_step"] = bad.data.get("step") if bad else None
     return facts
+
+
+def _is_in_first_step(run: RecordedRun) -> bool:
+    """Whether an exception came when the training had begun, and before its first step was done."""
+    raised = [box for box in run.boxes if box.exception_type]
+    return any(
+        not box.optimizer_steps and box.phase in ("train", "backward", "step") for box in raised
+    )
 
 
 def last_step(run: RecordedRun, said: dict[str, Any], seen: dict[str, Any]) -> int | None:

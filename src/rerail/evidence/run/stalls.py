@@ -46,7 +46,27 @@ def read_stalls(run: RecordedRun) -> list[Observation]:
     places = find_places(stall.stacks, who, most_workers(run.boxes))
     if not places:
         return [_without_stacks(run, stall)]
+    places = _before_its_writer(places)
     return [_stuck(run, stall, place, places) for place in places[:MOST_PROCESSES]]
+
+
+def _before_its_writer(places: list[Place]) -> list[Place]:
+    """A child that cannot write since nobody reads is not stuck: its parent, who waits for it, is.
+
+    `Popen(stdout=PIPE).wait()`: the pipe is full, and who should empty it stands in `wait`.
+    """
+    first = places[0]
+    if first.waits is None or first.waits.kind != "pipe" or not _writes(first):
+        return places
+    words = f"child process {first.pid}"
+    waiting = [place for place in places if place.waits and place.waits.words == words]
+    return [*waiting, *(place for place in places if place not in waiting)]
+
+
+def _writes(place: Place) -> bool:
+    functions = [f.function for f in place.thread.native[:2]]
+    functions += [f.function for f in place.thread.python[:1]]
+    return any("write" in (name or "") for name in functions)
 
 
 def telling_stall(run: RecordedRun) -> Stall | None:
@@ -239,7 +259,9 @@ def _waits_for(
     if other is None or other.waits is None:
         return words
     its = f" in {place_in_words(there)}" if (there := _where(run, other)) else ""
-    return f"{words}, which waits{its} for {other.waits.words}"
+    is_full = other.waits.kind == "pipe" and _writes(other)
+    what = "somebody to read what it writes" if is_full else other.waits.words
+    return f"{words}, which waits{its} for {what}"
 
 
 def _sentence(stall: Stall, place: Place, data: dict[str, Any]) -> str:

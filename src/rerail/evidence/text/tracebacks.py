@@ -16,7 +16,7 @@ from typing import Any
 
 from rerail.evidence.text import fatal_lines
 from rerail.evidence.text.lines import Line, parse_stamp
-from rerail.platform.own_code import is_own
+from rerail.platform.own_code import is_own, named_function
 from rerail.platform.patterns import linear
 
 _HEADER = linear(r"(?:Original )?Traceback \(most recent call last\):?")
@@ -106,6 +106,8 @@ class TracebackText:
         if self.own_at is None:
             return None
         file, line, function = self.frames[self.own_at]
+        callers = [(name, of) for name, _, of in reversed(self.frames[: self.own_at])]
+        function = named_function(function, callers, file)
         code = self.sources[self.own_at]
         place: dict[str, Any] = {"file": file, "line": line, "function": function}
         return {**place, "code": code} if code else place

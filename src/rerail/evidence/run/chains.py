@@ -1,0 +1,94 @@
+"""What was raised first, where one exception led to another: "During handling of the above …".
+
+In: the facts of the exception that ended the run, and the tracebacks of the output, which has all
+of a chain. Out: the same facts, of the one that tells more, and `exception_after` or
+`exception_before` for the other. What came first beats its echo: a file that is missing is the
+fact, and the `DataError` that was raised from it says so; what goes wrong while a program tidies
+up after its failure is no failure of its own. A KeyError that the program turned into words of its
+own is only mentioned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rerail.platform.patterns import linear
+from rerail.records import Observation
+
+# What a program looks for and may miss, before it does something else or says it in its own words.
+_LOOKED_FOR = {
+    *("KeyError", "IndexError", "LookupError", "AttributeError", "ImportError"),
+    *("ModuleNotFoundError", "StopIteration", "StopAsyncIteration", "Empty"),
+}
+_CONVERTED = _LOOKED_FOR | {"ValueError", "TypeError", "AssertionError", "ZeroDivisionError"}
+_MISHAPS = ("AttributeError", "NameError", "UnboundLocalError", "TypeError")
+# A worker's traceback that another process prints as text is the same exception, not another one.
+_FORWARDED = linear(r'^Caught \w+ in |"""\s*$')
+
+
+def with_the_first_of_a_chain(
+    told: dict[str, Any], from_text: Sequence[Observation]
+) -> dict[str, Any]:
+    chain = _chain_of(told, from_text)
+    if len(chain) < 2:
+        return told
+    first, last = chain[0].data, chain[-1].data
+    if _in_one_line(first) == _in_one_line(last):
+        return told
+    if not _tells_more(first, last):
+        return {**told, "exception_before": {"text": _in_one_line(first), "where": first["where"]}}
+    process = (told.get("where") or {}).get("process")
+    where = {**first["where"], **({"process": process} if process else {})}
+    kept = {name: value for name, value in told.items() if name != "file_in_hand"}
+    return {
+        **kept,
+        "where": where,
+        "raised_at": first.get("raised_at"),
+        "exception": first["type"],
+        "exception_text": _whole(first),
+        "exception_after": {"text": _in_one_line(last), "where": last.get("where")},
+    }
+
+
+def _chain_of(told: dict[str, Any], from_text: Sequence[Observation]) -> list[Observation]:
+    """In the order in which they were raised, from the first one that passed the user's code."""
+    tracebacks = [o for o in from_text if o.kind == "traceback" and o.data.get("type")]
+    said = str(told.get("exception_text") or "").strip().partition("\n")[0]
+    ends = [at for at, o in enumerate(tracebacks) if said and _in_one_line(o.data) == said]
+    if not ends:
+        return []
+    at = ends[-1]
+    chain = [tracebacks[at]]
+    while at > 0 and _leads_on(tracebacks[at - 1], chain[0]):
+        at -= 1
+        chain.insert(0, tracebacks[at])
+    while len(chain) > 1 and not chain[0].data.get("where"):
+        del chain[0]
+    return chain
+
+
+def _leads_on(before: Observation, after: Observation) -> bool:
+    data = before.data
+    return (
+        bool(data.get("is_chained"))
+        and not data.get("is_echo")
+        and not _FORWARDED.search(str(data.get("message") or ""))
+        and data.get("stream") == after.data.get("stream")
+    )
+
+
+def _tells_more(first: dict[str, Any], last: dict[str, Any]) -> bool:
+    code = str((last.get("where") or {}).get("code") or "")
+    if last.get("is_raised_in_own_code") and code.startswith("raise"):
+        return first["type"] not in _CONVERTED
+    return last["type"] in _MISHAPS and first["type"] not in _LOOKED_FOR
+
+
+def _whole(data: dict[str, Any]) -> str:
+    message = str(data.get("message") or "")
+    return f"{data.get('full_type')}: {message}" if message else str(data.get("full_type"))
+
+
+def _in_one_line(data: dict[str, Any]) -> str:
+    return _whole(data).partition("\n")[0]
