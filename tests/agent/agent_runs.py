@@ -67,7 +67,7 @@ def build(target: Path, source: Path, compiler: str) -> str:
         str(target),
         str(source),
     ]
-    subprocess.run(command, check=True, capture_output=True, timeout=120)
+    subprocess.run(command, check=True, capture_output=True, timeout=240)
     return str(target)
 
 

@@ -33,7 +33,7 @@ def compile_program(target: Path, *sources: Path, flags: tuple[str, ...]) -> Pat
     if shutil.which("cc") is None:
         pytest.skip("no C compiler here")
     words = ["-g", "-O1", "-pthread", f"-I{NATIVE}", *flags, "-o", str(target), *map(str, sources)]
-    done = subprocess.run(["cc", *words], capture_output=True, text=True, timeout=120)
+    done = subprocess.run(["cc", *words], capture_output=True, text=True, timeout=240)
     if done.returncode != 0 and "cannot find" in done.stderr:
         pytest.skip(f"this compiler lacks the library for {flags}")
     assert done.returncode == 0, done.stderr
@@ -42,7 +42,7 @@ def compile_program(target: Path, *sources: Path, flags: tuple[str, ...]) -> Pat
 
 def test_under_address_and_undefined_behaviour_sanitizers(tmp_path: Path) -> None:
     driver = compile_with_sanitizers(tmp_path / "driver", HERE / "sanitized.c", *PURE)
-    done = subprocess.run([driver], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([driver], capture_output=True, text=True, timeout=240)
 
     assert (done.returncode, done.stdout) == (0, "all well\n"), done.stderr
 
@@ -128,7 +128,7 @@ def test_compiles_without_a_warning(tmp_path: Path, compiler: str) -> None:
     for source in sorted(NATIVE.glob("*.c")):
         flags = ["-std=gnu11", "-O2", "-fPIC", "-Wall", "-Wextra", "-Wpedantic"]
         words = [*flags, "-Werror", "-c", "-o", str(tmp_path / "out.o"), str(source)]
-        done = subprocess.run([compiler, *words], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([compiler, *words], capture_output=True, text=True, timeout=180)
         assert done.returncode == 0, done.stderr
 
 
@@ -196,6 +196,6 @@ def test_a_library_of_other_sources_is_left_out() -> None:
         env={"PYTHONPATH": str(stub)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
     )
     assert done.stdout == "left out None True\n", done.stderr

@@ -112,7 +112,7 @@ def test_embedded_interpreter(run: Runner, tmp_path: Path) -> None:
     program = tmp_path / "embed"
     folder = str(library.parent)
     subprocess.run(
-        ["cc", "-o", program, source, library, f"-Wl,-rpath,{folder}"], check=True, timeout=60
+        ["cc", "-o", program, source, library, f"-Wl,-rpath,{folder}"], check=True, timeout=180
     )
     reason = needs_preload([str(program)], dict(os.environ))
     assert reason is not None and "libpython" in reason

@@ -132,7 +132,7 @@ def test_stub_is_old_syntax(python: str) -> None:
     stub = Path(rerail.agent.__file__).parent / "stub"
     code = "import ast, sys; [ast.parse(open(p, 'rb').read(), p) for p in sys.argv[1:]]"
     files = [str(path) for path in stub.glob("*.py")]
-    subprocess.run([python, "-c", code, *files], check=True, timeout=60)
+    subprocess.run([python, "-c", code, *files], check=True, timeout=180)
 
 
 def test_a_census_goes_unnoticed(run: Runner, python: str) -> None:

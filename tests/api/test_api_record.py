@@ -33,7 +33,7 @@ def test_it_is_recorded_from_any_thread(home: Path) -> None:
 
     thread = threading.Thread(target=work)
     thread.start()
-    thread.join(timeout=120)
+    thread.join(timeout=240)
     (run,) = found
     assert (run.outcome.kind, run.outcome.signal, run.label) == ("signal", "SIGKILL", "-x")
     assert sorted(run.output().splitlines()) == ["a", "b"]
@@ -105,7 +105,7 @@ def test_an_interrupt_ends_the_command_first(tmp_path: Path) -> None:
     try:
         assert process.stdout.readline() == "ready\n"
         os.killpg(process.pid, signal.SIGINT)  # as the terminal does
-        said, _ = process.communicate(timeout=120)
+        said, _ = process.communicate(timeout=240)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)

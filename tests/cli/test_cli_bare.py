@@ -37,7 +37,7 @@ def run(*arguments: str, before: str = "", **options: object) -> subprocess.Comp
     code = f"import sys; {before}\nfrom rerail.__main__ import main; sys.exit(main())"
     options.setdefault("stdin", subprocess.DEVNULL)
     return subprocess.run(  # type: ignore[call-overload, no-any-return]
-        [sys.executable, "-c", code, *arguments], capture_output=True, timeout=60, **options
+        [sys.executable, "-c", code, *arguments], capture_output=True, timeout=180, **options
     )
 
 
@@ -149,7 +149,7 @@ def test_the_command_finds_what_rerail_was_started_with(tmp_path: Path, ignored:
             capture_output=True,
             env={**os.environ, "GROUP": str(os.getpgrp())},
             stdin=subprocess.DEVNULL,
-            timeout=60,
+            timeout=180,
             check=False,
         )
         assert done.returncode == 0, done.stderr
@@ -218,6 +218,6 @@ def test_the_entry_point_needs_nothing_but_the_interpreter() -> None:
         "assert new == {'rerail', 'rerail.__main__', 'rerail.bare', 'rerail.room'}, new\n"
     )
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", code], capture_output=True, timeout=60, check=False
+        [sys.executable, "-I", "-S", "-c", code], capture_output=True, timeout=180, check=False
     )
     assert done.returncode == 0, done.stderr

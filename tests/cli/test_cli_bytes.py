@@ -32,14 +32,14 @@ def home(tmp_path_factory):
     environ = {**os.environb, b"ODD": ODD, b"RERAIL_HOME": os.path.join(top, b"home")}  # noqa: PTH118
     command = [os.fsencode(word) for word in [*RERAIL, "run", "--label"]]
     command += [b"l\xff", b"--", os.fsencode(sys.executable), b"-c", script.encode()]
-    subprocess.run([*command, ODD, HOSTILE.encode()], cwd=folder, env=environ, timeout=120)
+    subprocess.run([*command, ODD, HOSTILE.encode()], cwd=folder, env=environ, timeout=240)
     return folder, environ
 
 
 def rerail(home, *words):
     folder, environ = home
     return subprocess.run(
-        [*RERAIL, *words], cwd=folder, env=environ, capture_output=True, timeout=120
+        [*RERAIL, *words], cwd=folder, env=environ, capture_output=True, timeout=240
     )
 
 

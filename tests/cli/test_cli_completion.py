@@ -34,7 +34,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str
             [str(starter), "run", "-q", "--no-explain", "--", "sh", "-c", f"exit {code}"],
             cwd=folder,
             check=False,
-            timeout=60,
+            timeout=180,
         )
     path = f"{bin_folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     return folder, {**os.environ, "PATH": path, "HOME": str(folder), "TERM": "dumb"}
@@ -62,7 +62,7 @@ def in_bash(shell: tuple[Path, dict[str, str]], typed: str) -> list[str]:
         env=environ,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.split()
@@ -89,7 +89,7 @@ def test_fish_completes(shell: tuple[Path, dict[str, str]]) -> None:
         env=environ,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
     )
     assert done.stdout == "last\tthe newest run\n", done.stderr
 
@@ -116,7 +116,7 @@ def test_zsh_completes_at_its_prompt(shell: tuple[Path, dict[str, str]]) -> None
 
 def _read_until(terminal: int, wanted: bytes) -> None:
     seen = b""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 180
     while wanted not in seen:
         assert time.monotonic() < end, seen
         if select.select([terminal], [], [], 1.0)[0]:
@@ -127,7 +127,9 @@ def _read_until(terminal: int, wanted: bytes) -> None:
 def test_the_script_is_one_that_the_shell_can_read(name: str) -> None:
     program = needs(name)
     script = CliRunner().invoke(command, [name]).output
-    done = subprocess.run([program, "-n"], input=script, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [program, "-n"], input=script, capture_output=True, text=True, timeout=180
+    )
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -151,6 +153,6 @@ def test_a_variable_that_was_left_set_keeps_no_command_from_running(tmp_path: Pa
         env={**os.environ, "_RERAIL_COMPLETE": "bash_complete"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
     )
     assert (done.returncode, done.stdout) == (3, "ran\n"), done.stderr

@@ -103,7 +103,7 @@ def test_each_answers_in_order_one_document_per_line(capsys: pytest.CaptureFixtu
 def test_standard_input() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "rerail", "explain", "-", "--json"],
-        input=OOM.encode(), capture_output=True, check=False, timeout=60,
+        input=OOM.encode(), capture_output=True, check=False, timeout=180,
     )  # fmt: skip
     assert done.returncode == 1 and done.stderr == b""
     assert json.loads(done.stdout)["causes"][0]["id"] == "gpu-oom"

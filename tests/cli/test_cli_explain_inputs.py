@@ -95,7 +95,7 @@ def test_a_notebook(capsys: pytest.CaptureFixture[str]) -> None:
 def test_standard_input(pack: object, arguments: list[str]) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "rerail", *arguments, "--json"],
-        input=pack(OOM.encode()), capture_output=True, check=False, timeout=60,  # type: ignore[operator]
+        input=pack(OOM.encode()), capture_output=True, check=False, timeout=180,  # type: ignore[operator]
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (1, b"")
     assert json.loads(done.stdout)["causes"][0]["id"] == "gpu-oom"

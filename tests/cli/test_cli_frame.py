@@ -36,7 +36,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> object:
 def rerail_process(*arguments: str, **options: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "rerail", *arguments],
-        capture_output=True, text=True, check=False, timeout=120, **options,
+        capture_output=True, text=True, check=False, timeout=240, **options,
     )  # type: ignore[call-overload, no-any-return]  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def test_nothing_is_imported_until_asked_for() -> None:
         "assert not heavy, heavy\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=180
     )
     assert done.returncode == 0, done.stderr
 
@@ -79,7 +79,7 @@ def test_importing_the_store_loads_nothing_heavy() -> None:
     )
     done = subprocess.run(
         [sys.executable, "-S", "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{code}"],
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=180,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
 
@@ -154,7 +154,7 @@ def test_a_reader_that_goes_away_is_not_an_error(tmp_path: Path) -> None:
     try:
         done = subprocess.run(
             [sys.executable, "-m", "rerail", "runs", "--json"],
-            stdout=writing, stderr=subprocess.PIPE, cwd=tmp_path, check=False, timeout=60,
+            stdout=writing, stderr=subprocess.PIPE, cwd=tmp_path, check=False, timeout=180,
         )  # fmt: skip
     finally:
         os.close(writing)

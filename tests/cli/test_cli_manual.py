@@ -16,7 +16,7 @@ SCRIPT = Path(__file__).parents[2] / "scripts" / "write-manual"
 
 def write(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(SCRIPT), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, timeout=240)
 
 
 def test_the_reference_is_as_the_program_says() -> None:
@@ -43,7 +43,7 @@ def test_man_pages_are_read_without_a_warning(program: str, man_pages: list[Path
         pytest.skip(f"there is no {program} here")
     how = ["groff", "-ww", "-man", "-Tutf8", "-z"]
     how = how if program == "groff" else ["mandoc", "-T", "lint", "-W", "warning"]
-    done = subprocess.run([*how, *man_pages], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*how, *man_pages], capture_output=True, text=True, timeout=180)
     assert (done.stdout, done.stderr) == ("", "")
 
 
@@ -52,7 +52,7 @@ def test_a_man_page_shows_what_is_typed(man_pages: list[Path]) -> None:
         pytest.skip("there is no mandoc here")
     page = next(page for page in man_pages if page.name == "rerail-run.1")
     text = subprocess.run(
-        ["mandoc", "-T", "ascii", str(page)], capture_output=True, text=True, timeout=60
+        ["mandoc", "-T", "ascii", str(page)], capture_output=True, text=True, timeout=180
     ).stdout
     plain = "".join(text.split("\b"))
     assert "rerail run --stall 300 -- python train.py" in plain

@@ -88,7 +88,7 @@ def test_on_a_terminal_it_asks(store: Store, answer: bytes, is_kept: bool) -> No
             stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         os.write(ours, answer)
-        _, told = asked.communicate(timeout=60)
+        _, told = asked.communicate(timeout=180)
     finally:
         os.close(ours)
         os.close(theirs)

@@ -33,7 +33,7 @@ def run(home: Path, *options: str, program: str, **variables: str) -> tuple[int,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
     )
     return done.returncode, done.stderr
 
@@ -91,13 +91,13 @@ def test_while_it_runs(tmp_path: Path) -> None:
         stderr=subprocess.DEVNULL,
     )
     try:
-        give_up = time.monotonic() + 90
+        give_up = time.monotonic() + 180
         while not target.exists() and time.monotonic() < give_up:
             time.sleep(0.05)
         found = samples(target.read_text())
     finally:
         child.send_signal(signal.SIGTERM)
-        child.wait(60)
+        child.wait(180)
     assert found["rerail_run_state", "running"][0] == 1
     assert found["rerail_run_processes", ""][0] == 1
     assert found["rerail_run_memory_bytes", ""][0] > 1 << 20

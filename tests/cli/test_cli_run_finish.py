@@ -31,7 +31,7 @@ def on_terminal(home: Path, *options: str, program: str) -> tuple[str, int]:
     finally:
         os.close(theirs)
     seen = b""
-    give_up = time.monotonic() + 120
+    give_up = time.monotonic() + 180
     while time.monotonic() < give_up:
         if not select.select([ours], [], [], 1)[0]:
             continue
@@ -43,7 +43,7 @@ def on_terminal(home: Path, *options: str, program: str) -> tuple[str, int]:
             break
         seen += data
     os.close(ours)
-    return seen.decode(), process.wait(timeout=60)
+    return seen.decode(), process.wait(timeout=180)
 
 
 def test_how_long_how_far_and_which_run(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_when_it_is_not_said(options: list[str], program: str, tmp_path: Path) -
 def test_without_a_terminal_there_is_nothing(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "rerail", "run", "--home", str(tmp_path), "--", "true"],
-        capture_output=True, check=False, timeout=120,
+        capture_output=True, check=False, timeout=240,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
@@ -110,4 +110,4 @@ def test_ctrl_c_after_the_command_has_ended_leaves_its_exit_status(
             break
     process.send_signal(signal.SIGINT)
     process.stderr.read()
-    assert process.wait(60) == 3
+    assert process.wait(180) == 3

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-GUARD_SECONDS = 100
+GUARD_SECONDS = 240
 
 # As if rerail were ready to wait for ten minutes, twice: for a receiver, then for a tracker.
 PROGRAM = """

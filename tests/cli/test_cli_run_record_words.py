@@ -23,7 +23,7 @@ def run(home: Path, code: str, *options: str, **variables: str) -> subprocess.Co
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
     assert done.returncode == 7, done.stderr

@@ -20,9 +20,9 @@ def test_a_variable_that_hides_a_fault_is_told(tmp_path: Path) -> None:
         "raise SystemExit(3)"
     )
     command = ["--", sys.executable, "-c", code]
-    ran = subprocess.run([*RERAIL, "run", "--no-explain", *command], env=environ, timeout=90)
+    ran = subprocess.run([*RERAIL, "run", "--no-explain", *command], env=environ, timeout=180)
     shown = subprocess.run(
-        [*RERAIL, "show", "last", "--json"], env=environ, timeout=60, capture_output=True
+        [*RERAIL, "show", "last", "--json"], env=environ, timeout=180, capture_output=True
     )
 
     assert ran.returncode == 3

@@ -49,7 +49,7 @@ class Place:
             env={**environ, "HOME": str(self.home), **variables},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=240,
         )
 
     def in_force(self, **variables: str) -> dict[str, tuple[object, str]]:

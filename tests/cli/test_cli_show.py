@@ -27,7 +27,7 @@ print("done", flush=True)
 """
 
 
-def until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
+def until(condition: Callable[[], Any], seconds: float = 180.0) -> Any:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if found := condition():
@@ -79,7 +79,7 @@ class LiveRun:
         if not self.has_ended:
             self.has_ended = True
             until(self.let_go)
-            self.recorder.communicate(timeout=60)
+            self.recorder.communicate(timeout=180)
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_a_live_run_and_its_end(live_run: LiveRun, capsys: pytest.CaptureFixture
     assert follower.stdout is not None
     assert json.loads(follower.stdout.readline())["state"] == "running"
     live_run.end()
-    told, _ = follower.communicate(timeout=60)
+    told, _ = follower.communicate(timeout=180)
     assert json.loads(told.splitlines()[-1])["state"] == "ended"
     assert follower.returncode == 0
     assert main(["show", "last"]) == 0
@@ -125,7 +125,7 @@ def test_following_without_a_terminal_prints_lines_then_the_end(
     assert follower.stdout is not None
     assert b"running for" in follower.stdout.readline()
     live_run.end()
-    told, _ = follower.communicate(timeout=60)
+    told, _ = follower.communicate(timeout=180)
     assert b"done" in told
     assert follower.returncode == 0
 
@@ -160,7 +160,7 @@ def test_a_run_whose_recorder_was_killed_can_be_shown(
     live_run: LiveRun, capsys: pytest.CaptureFixture[str]
 ) -> None:
     live_run.recorder.send_signal(signal.SIGKILL)
-    live_run.recorder.wait(timeout=60)
+    live_run.recorder.wait(timeout=180)
     assert main(["show", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["state"] in ("running", "lost")  # running: a guardian goes on with it

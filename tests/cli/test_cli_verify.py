@@ -23,7 +23,7 @@ def rerail(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         [*RERAIL, *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         cwd=folder,
         stdin=subprocess.DEVNULL,
     )
@@ -120,7 +120,7 @@ def test_ctrl_c_keeps_what_was_learnt_and_the_same_command_goes_on(tmp_path: Pat
         if "with --mode good: ended well" in line:
             break
     os.kill(process.pid, signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=180)
     assert process.returncode == 130
     document = json.loads(out)
     assert document["status"] == "not-proven" and document["ended_because"] == "interrupted"

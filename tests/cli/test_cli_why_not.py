@@ -124,7 +124,7 @@ def test_of_a_recorded_run_everything_was_looked_for(
 ) -> None:
     program = "import os; os.kill(os.getpid(), 9)"
     command = [sys.executable, "-m", "rerail", "run", "--no-explain", "--", sys.executable]
-    subprocess.run([*command, "-c", program], check=False, timeout=120)
+    subprocess.run([*command, "-c", program], check=False, timeout=240)
     cli.main(["explain", "last", "--why-not", "gpu-oom", "--json"])
     document = json.loads(capsys.readouterr().out)
     answer = document["why_not"]

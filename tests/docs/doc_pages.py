@@ -125,7 +125,7 @@ def python_with(modules: tuple[str, ...]) -> Path | None:
     code = "import sys, importlib.util as u; sys.exit(not all(map(u.find_spec, sys.argv[1:])))"
     for python in (Path(sys.executable), FOREIGN):
         if python.exists():
-            done = subprocess.run([python, "-c", code, *modules], capture_output=True, timeout=60)
+            done = subprocess.run([python, "-c", code, *modules], capture_output=True, timeout=180)
             if done.returncode == 0:
                 return python
     return None

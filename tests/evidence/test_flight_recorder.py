@@ -45,7 +45,7 @@ def job(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         for rank in range(3)
     ]
     try:
-        assert [rank.wait(120) for rank in ranks] == [0, 0, 0]
+        assert [rank.wait(180) for rank in ranks] == [0, 0, 0]
     finally:
         for rank in ranks:
             rank.kill()
@@ -345,7 +345,7 @@ def test_dumps_that_a_recorded_run_left_are_read(tmp_path: Path, variable: str |
     environ |= {variable: prefix} if variable else {}
     words = ["run", "--home", str(home), "--", sys.executable, "train.py"]
     command = [sys.executable, "-m", "rerail", *words]
-    ran = subprocess.run(command, cwd=work, env=environ, capture_output=True, timeout=90)
+    ran = subprocess.run(command, cwd=work, env=environ, capture_output=True, timeout=180)
     assert ran.returncode == 7, ran.stderr
     answer = rerail.explain("last", home=home).to_json()
     assert answer["facts"]["failed_first"] == "rank 2"

@@ -79,7 +79,7 @@ def test_a_child_that_printed_its_traceback_did_not_die_without_a_word(
     )
     home = tmp_path / "home"
     run = [sys.executable, "-m", "rerail", "run", "--home", home, "--", sys.executable, program]
-    done = subprocess.run(run, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(run, capture_output=True, text=True, timeout=240)
     assert done.returncode == 1 and printed in done.stderr
     [folder] = (home / "runs").iterdir()
     causes = diagnose(collect_run(RunFolder(folder))).candidates

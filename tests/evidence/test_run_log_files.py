@@ -18,7 +18,7 @@ ABORTS = "echo terminate called, what: std::bad_alloc >&2; kill -ABRT $$"
 def explained(folder: Path, script: str) -> dict[str, Any]:
     environ = {**os.environ, "RERAIL_HOME": str(folder / "home")}
     command = [*RERAIL, "run", "--json", "--", "sh", "-c", script]
-    ran = subprocess.run(command, cwd=folder, env=environ, capture_output=True, timeout=90)
+    ran = subprocess.run(command, cwd=folder, env=environ, capture_output=True, timeout=180)
     document: dict[str, Any] = json.loads(ran.stdout)
     return document
 
@@ -62,7 +62,7 @@ def test_a_log_of_a_later_run_in_the_same_folder_is_not_read(tmp_path: Path) -> 
     first = explained(tmp_path, "exit 3")
     explained(tmp_path, f"sh -c '{ABORTS}' 2> train.log")
     command = [*RERAIL, "explain", first["run"], "--home", str(tmp_path / "home"), "--json"]
-    again = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=90)
+    again = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=180)
     assert json.loads(again.stdout)["causes"] == []
 
 
@@ -99,7 +99,7 @@ def test_one_rank_s_own_files_are_shown_with_it(tmp_path: Path) -> None:
         [*RERAIL, "show", "last", "--rank", "1", "--json"],
         env={**os.environ, "RERAIL_HOME": str(tmp_path / "home")},
         capture_output=True,
-        timeout=90,
+        timeout=180,
     )
     assert shown.returncode == 0, shown.stderr.decode()
     logs = {Path(log["path"]).name: log["lines"] for log in json.loads(shown.stdout)["logs"]}

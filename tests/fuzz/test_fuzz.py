@@ -84,7 +84,7 @@ def test_the_runner_sees_what_a_case_does_to_it(
         [sys.executable, str(tmp_path), "--target", "broken", "--cases", "1", "--first", "5"],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "--replay 5" in done.stdout

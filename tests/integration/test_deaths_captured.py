@@ -130,7 +130,7 @@ def test_a_kill_from_outside_is_no_out_of_memory(tmp_path: Path) -> None:
     assert not any(limit.oom_kills for limit in after.memory_limits)
     if after.machine_oom_kills == 0:  # else another job of this machine was killed meanwhile
         asked = [*RERAIL, "explain", "--home", str(done.home), "last"]
-        said = subprocess.run(asked, capture_output=True, text=True, timeout=60).stdout
+        said = subprocess.run(asked, capture_output=True, text=True, timeout=180).stdout
         assert "host-oom" not in said
         assert "Somebody else sent the signal" in " ".join(said.split())
 

@@ -22,7 +22,7 @@ HANGS = str(Path(__file__).parent.parent / "programs" / "isolate_hangs.py")
 
 
 def isolate(
-    home: Path, *arguments: str, seconds: float = 120.0
+    home: Path, *arguments: str, seconds: float = 180.0
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "rerail", "isolate", "--home", str(home), *arguments],
@@ -180,7 +180,7 @@ def test_ctrl_c_keeps_everything_and_the_same_command_goes_on(
         if "trial 3" in line:
             break
     os.kill(process.pid, signal.SIGINT)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=180)
     assert process.returncode == 130
     document = json.loads(out)
     assert document["status"] == "inconclusive" and len(document["trials"]) >= 2
@@ -195,7 +195,7 @@ def test_runs_on_record_count_as_seen(tmp_path: Path, answer: Answer) -> None:
     subprocess.run(
         [sys.executable, "-m", "rerail", "run", "--home", str(home), "--", sys.executable, DIES],
         capture_output=True,
-        timeout=60,
+        timeout=180,
         cwd=tmp_path,
     )
     _, document = answer(home, "--try", "--mode good", "--", sys.executable, DIES)
@@ -242,6 +242,6 @@ def test_the_reproducer_is_the_smallest_command_and_fails(tmp_path: Path, answer
     assert made["fails"] and made["is_smallest"]
     assert made["command"] == [sys.executable, DIES]
     assert sorted(made["left_away"]) == ["--colour green", "--lives-with variable"]
-    again = subprocess.run(["sh", folder / "run.sh"], capture_output=True, timeout=60)
+    again = subprocess.run(["sh", folder / "run.sh"], capture_output=True, timeout=180)
     assert again.returncode == -signal.SIGSEGV
     assert "SIGSEGV" in (folder / "README.md").read_text()

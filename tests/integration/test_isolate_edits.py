@@ -186,7 +186,7 @@ def test_an_interrupted_search_leaves_no_worktree(repository: Path, tmp_path: Pa
                 break
         run.send_signal(signal.SIGINT)
         run.stderr.read()
-        assert run.wait(60) == 130
+        assert run.wait(180) == 130
     assert state_of(repository) == before
     assert list((home / "worktrees").iterdir()) == []
 

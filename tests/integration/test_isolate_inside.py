@@ -24,7 +24,7 @@ def rerail(folder: Path, *arguments: str, **environ: str) -> subprocess.Complete
         [sys.executable, "-m", "rerail", *arguments],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         cwd=folder,
         env={**os.environ, **environ},
     )
@@ -82,5 +82,5 @@ def test_the_reproducer_brings_only_the_rows_that_it_needs(tmp_path: Path) -> No
     # It dies of more than 10 rows; the search stops within half as many again.
     few = numpy.load(tmp_path / "small" / "data" / "rows.npz")
     assert 10 < len(few["rows"]) <= 16 and len(few["few"]) == 3
-    again = subprocess.run(["sh", "small/run.sh"], cwd=tmp_path, capture_output=True, timeout=60)
+    again = subprocess.run(["sh", "small/run.sh"], cwd=tmp_path, capture_output=True, timeout=180)
     assert again.returncode == -signal.SIGSEGV

@@ -58,7 +58,7 @@ def test_one_runtime_for_both_removes_the_abort(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     command = [sys.executable, str(program), str(tmp_path)]
-    plain = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    plain = subprocess.run(command, capture_output=True, text=True, timeout=180)
     if "Error #15" not in plain.stderr:
         pytest.skip("the linker gave both libraries one runtime here")
     done = subprocess.run(

@@ -58,7 +58,7 @@ def explained(folder: Path, launcher: str, fault: str, *more: str) -> dict[str, 
         timeout=600,
     )
     told = subprocess.run(
-        [*rerail, "explain", "last", "--json"], env=environ, capture_output=True, timeout=120
+        [*rerail, "explain", "last", "--json"], env=environ, capture_output=True, timeout=240
     )
     document: dict[str, Any] = json.loads(told.stdout)
     return document
@@ -72,7 +72,7 @@ def test_a_rank_that_leaves_with_exit_code_0(tmp_path: Path) -> None:
         [sys.executable, "-m", "rerail", "show", "last", "--rank", "1", "--json"],
         env={**os.environ, "RERAIL_HOME": str(tmp_path / "home")},
         capture_output=True,
-        timeout=120,
+        timeout=240,
     )
     rank = json.loads(shown.stdout)
     assert rank["steps"] == 12 and rank["world_size"] == 2

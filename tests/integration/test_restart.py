@@ -22,7 +22,7 @@ GOING_ON = ["--resume-args", "--resume {checkpoint}", "--backoff", "0"]
 
 
 def run(
-    folder: Path, *arguments: str, restarts: int = 3, seconds: float = 120.0
+    folder: Path, *arguments: str, restarts: int = 3, seconds: float = 180.0
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*RUN, "--restarts", str(restarts), *arguments],
@@ -50,7 +50,7 @@ def runs(folder: Path) -> list[dict[str, Any]]:
 def test_a_training_goes_on_and_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     whole = subprocess.run(
-        [*TRAINS, "--out", "whole"], capture_output=True, text=True, timeout=60, cwd=tmp_path
+        [*TRAINS, "--out", "whole"], capture_output=True, text=True, timeout=180, cwd=tmp_path
     )
     done = run(
         tmp_path,
@@ -142,7 +142,7 @@ def test_standard_input_is_there_for_every_attempt(tmp_path: Path) -> None:
             [*RUN, "--restarts", "1", "--backoff", "0", "--", sys.executable, "-c", program],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
             cwd=tmp_path,
             stdin=file,
         )
@@ -207,7 +207,7 @@ def test_what_somebody_stops_stays_stopped(number: signal.Signals, tmp_path: Pat
     process = start(tmp_path, "--", *COUNTS, "--dies-at", "3", "--how", "wait")
     wait_for(process.stdout, "waiting")
     process.send_signal(number)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=180)
     assert "stopped from outside" in err
     assert len(runs(tmp_path)) == 1
     assert process.returncode in (-number, 128 + number, 1)
@@ -217,7 +217,7 @@ def test_a_signal_between_two_attempts_ends_it(tmp_path: Path) -> None:
     process = start(tmp_path, "--backoff", "300", "--", *COUNTS, "--dies-at", "3", "--how", "exit")
     wait_for(process.stderr, "it starts in 300 s")
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=180)
     assert process.returncode == 7
     assert len(runs(tmp_path)) == 1
 

@@ -16,7 +16,7 @@ TRAINS = [sys.executable, str(Path(__file__).parent.parent / "programs" / "remed
 
 def call(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=120, cwd=folder, stdin=subprocess.DEVNULL
+        command, capture_output=True, text=True, timeout=240, cwd=folder, stdin=subprocess.DEVNULL
     )
 
 

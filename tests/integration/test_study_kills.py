@@ -19,7 +19,7 @@ from rerail.study import load_study, run_study
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 ROOT = Path(__file__).parents[2]
-DEADLINE_SECONDS = 60.0
+DEADLINE_SECONDS = 180.0
 STUDY = """
 command = "{command}"
 artifacts = ["weights/final.npz", "metrics.json"]

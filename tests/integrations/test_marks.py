@@ -13,7 +13,7 @@ import rerail
 from rerail.api import Run, runs
 from rerail.records import BlackBox
 
-GUARD_SECONDS = 120
+GUARD_SECONDS = 240
 STEPS = """
 import rerail
 for n in range(1000, 1005):

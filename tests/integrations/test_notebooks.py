@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("ipykernel", "nbclient", "nbformat")),
     reason="ipykernel and nbclient are not installed: pip install --group trackers",
 )
-GUARD_SECONDS = 120
+GUARD_SECONDS = 240
 
 
 def play(folder: Path, *cells: str) -> tuple[list[str], bool]:

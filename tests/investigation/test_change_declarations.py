@@ -40,7 +40,7 @@ def handlers() -> dict[str, list[tuple[str, list[str]]]]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=180,
     )
     found: dict[str, list[tuple[str, list[str]]]] = json.loads(done.stdout)
     return found
@@ -88,7 +88,7 @@ def test_the_tables_in_the_docs_are_fresh() -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=180,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     page = (DOCS / "isolate.md").read_text(encoding="utf-8")

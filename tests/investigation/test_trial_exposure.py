@@ -33,7 +33,7 @@ def test_waiting_for_a_run_that_hangs_is_not_exposure(
             *("--stall", "3", "--on-stall", "kill", "--", sys.executable, program),
         ],
         capture_output=True,
-        timeout=120,
+        timeout=240,
     )
     [path] = (tmp_path / "home" / "runs").iterdir()
     folder = RunFolder(path)
@@ -59,7 +59,7 @@ def test_a_run_that_shares_its_processor_is_not_clean_for_longer(tmp_path: Path)
                 *(sys.executable, program),
             ],
             capture_output=True,
-            timeout=120,
+            timeout=240,
         )
     finally:
         for process in beside:

@@ -45,7 +45,7 @@ def test_a_day_stands_for_what_was_recorded_before_it(tmp_path: Path) -> None:
         f"import glob, time\nwhile not glob.glob({seen!r}): time.sleep(0.05)\nraise SystemExit(3)"
     )
     run = [sys.executable, "-m", "rerail", "run", "-q", "--home", str(tmp_path / "home"), "--"]
-    subprocess.run([*run, sys.executable, "-c", code], check=False, timeout=60)
+    subprocess.run([*run, sys.executable, "-c", code], check=False, timeout=180)
     (recorded,) = (tmp_path / "home" / "runs").glob("*/surroundings.json")
     document = json.loads(recorded.read_text())
     document["packages"]["hypothesis"] = "1.0"

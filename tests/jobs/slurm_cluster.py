@@ -123,7 +123,7 @@ PartitionName=main Nodes={",".join(self.nodes)} Default=YES MaxTime=10 State=UP
         self._running.append(started)
 
     def _wait_until_idle(self) -> None:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 180
         while time.monotonic() < until:
             if any(daemon.poll() is not None for daemon in self._running):
                 break

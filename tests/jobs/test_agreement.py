@@ -89,6 +89,6 @@ def test_two_nodes_of_which_one_lacks_the_newest(tmp_path: Path) -> None:
                 text=True,
             )
         )
-    said = [each.communicate(timeout=120) for each in running]
+    said = [each.communicate(timeout=240) for each in running]
     assert [out for out, _ in said] == ["resumed 1.weights\n"] * 2, said
     assert "not all nodes of the job have it" in said[0][1]

@@ -35,7 +35,7 @@ def types(
         env={**clean, "RERAIL_NODE": "a", "RERAIL_JOB_BEAT": "0.2", **environ},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
     )
 
 
@@ -154,6 +154,6 @@ def test_a_store_that_never_answers_leaves_no_process_behind(tmp_path: Path) -> 
         [sys.executable, "-c", HANGS],
         input=json.dumps({**asked, "hello": {"schema": 1, "node": "a"}}),
         text=True,
-        timeout=60,
+        timeout=180,
     )
     assert done.returncode == 1

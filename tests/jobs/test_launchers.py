@@ -77,7 +77,7 @@ def environment(folder: Path) -> tuple[dict[str, str], str]:
 
 def asked(environ: dict[str, str], *words: str) -> dict[str, Any]:
     told = subprocess.run(
-        [*RERAIL, *words, "--json"], env=environ, capture_output=True, timeout=120
+        [*RERAIL, *words, "--json"], env=environ, capture_output=True, timeout=240
     )
     document: dict[str, Any] = json.loads(told.stdout)
     return document

@@ -35,7 +35,7 @@ def explain(job: str, folder: Path, **environ: str) -> dict[str, Any]:
         [*RERAIL, "explain", "--json", job],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         cwd=folder,
         env={**os.environ, **environ},
     )
@@ -54,11 +54,11 @@ def test_nodes_in_a_shared_folder_are_read_as_one(tmp_path: Path) -> None:
     shared = str(tmp_path / "shared")
     first = node(tmp_path, "a", shared, sys.executable, "-c", WAITS, str(gate), "0")
     second = node(tmp_path, "b", shared, sys.executable, "-c", "import json; json.loads('{')")
-    _, said = second.communicate(timeout=60)
+    _, said = second.communicate(timeout=180)
     assert second.returncode == 1
     assert f"rerail explain {shared}/j" in said
     gate.open("w").close()
-    assert first.wait(60) == 0
+    assert first.wait(180) == 0
     document = explain(f"{shared}/j", tmp_path)
     assert document["headline"].startswith("Node b: json.decoder.JSONDecodeError")
     states = {each["node"]: each["state"] for each in document["job"]["nodes"]}
@@ -77,7 +77,7 @@ def test_a_node_that_never_came(tmp_path: Path) -> None:
         "raise RuntimeError('Timed out after 601 seconds waiting for clients. 1/2 clients joined.')"
     )
     alone = node(tmp_path, "a", shared, sys.executable, "-c", words, SLURM_NODEID="0")
-    alone.communicate(timeout=60)
+    alone.communicate(timeout=180)
     document = explain(f"{shared}/j", tmp_path)
     assert document["job"]["expected_nodes"] == 2
     assert document["headline"] == "Node 1 never came: of 2 only 1 joined (a)."
@@ -87,7 +87,7 @@ def test_a_node_that_never_came(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_hurts_nobody(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     run = node(tmp_path, "a", str(tmp_path / "file" / "x"), sys.executable, "-c", "print(1)")
-    _, said = run.communicate(timeout=60)
+    _, said = run.communicate(timeout=180)
     assert run.returncode == 0
     assert "does not have all of this run yet" in said
     assert len(list((tmp_path / "a/runs").iterdir())) == 1
@@ -97,7 +97,7 @@ def test_nothing_is_shared_unless_a_job_is_named(tmp_path: Path) -> None:
     done = subprocess.run(
         [*RERAIL, "run", "--home", "home", "--", sys.executable, "-c", "print(1)"],
         capture_output=True,
-        timeout=60,
+        timeout=180,
         cwd=tmp_path,
         env={**os.environ, "SLURM_JOB_ID": "1", "RERAIL_JOB_DIR": str(tmp_path / "shared")},
     )
@@ -146,7 +146,7 @@ def test_nodes_in_an_object_store_are_read_as_one(tmp_path: Path, bucket: dict[s
     place = "s3://records/team"
     first = node(tmp_path, "a", place, sys.executable, "-c", "print(1)", **bucket)
     second = node(tmp_path, "b", place, sys.executable, "-c", "1 / 0", **bucket)
-    assert [first.wait(60), second.wait(60)] == [0, 1]
+    assert [first.wait(180), second.wait(180)] == [0, 1]
     document = explain("s3://records/team/j", tmp_path, **bucket)
     assert document["headline"].startswith("Node b: ZeroDivisionError: division by zero")
     assert {each["state"] for each in document["job"]["nodes"]} == {"ended", "failed"}

@@ -22,7 +22,7 @@ from typing import Any
 
 from rerail.store import RunFolder, Store
 
-GUARD_SECONDS = 90  # far more than anything here takes
+GUARD_SECONDS = 180  # far more than anything here takes
 
 
 @dataclass

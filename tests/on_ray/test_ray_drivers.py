@@ -53,7 +53,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
         yield variables
     finally:
         os.killpg(head.pid, signal.SIGTERM)
-        head.wait(60)
+        head.wait(180)
 
 
 def _wait_for(head: subprocess.Popen[bytes], variables: dict[str, str], log: Path) -> None:

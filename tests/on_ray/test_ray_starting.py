@@ -130,7 +130,7 @@ def test_the_answer_to_a_driver_is_how_its_worker_ended(tmp_path: Path, names_it
     asked = {"py_executable": (tmp_path / "asked").read_text()}
     pid = start(asked, ["-c", PROGRAM, *SESSION]).split()[1]
     (tmp_path / "pid").write_text(pid)
-    _, said = driver.communicate(timeout=60)
+    _, said = driver.communicate(timeout=180)
     assert driver.returncode == 1, said
     assert f"A multiprocessing child (pid {pid}) exited with code 3." in said
     assert "worker-crashed" in said and "the command ended with exit code 1" in said

@@ -23,7 +23,7 @@ ROOT = Path(rerail.__file__).parent
 
 def under_windows(code: str) -> subprocess.CompletedProcess[str]:
     text = f"import sys; sys.platform = 'win32'; sys.argv[1:] = ['runs']; {code}"
-    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60)
+    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=180)
 
 
 def test_the_command_names_wsl_on_windows() -> None:
@@ -68,7 +68,7 @@ def test_every_run_says_that_the_library_is_missing(
     program = ["--", sys.executable, "-c", "print('trained')"]
     for _ in range(2):
         done = subprocess.run(
-            [*command, *program], env=without_library, capture_output=True, text=True, timeout=120
+            [*command, *program], env=without_library, capture_output=True, text=True, timeout=240
         )
         said = [line for line in done.stderr.splitlines() if "C library" in line]
 
@@ -80,7 +80,7 @@ def test_every_run_says_that_the_library_is_missing(
         env=without_library,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
     )
     assert (quiet.returncode, quiet.stderr) == (0, "")
 

@@ -38,7 +38,7 @@ def release(clone: Path, *words: str) -> subprocess.CompletedProcess[str]:
     git(clone, "config", "user.name", "A Tester")
     git(clone, "config", "user.email", "tester@example.org")
     command = [str(BUILDER), str(clone / "scripts" / "release"), *words, "--without-wheels"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, timeout=240)
 
 
 def test_a_release_is_committed_tagged_and_described(clone: Path) -> None:

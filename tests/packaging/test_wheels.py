@@ -190,7 +190,7 @@ def test_the_musl_library_records_a_segfault(dist: Path, tmp_path: Path, place: 
     died = subprocess.run(
         [program, library, *(["thread"] if place == "thread" else [])],
         env={"RERAIL_AGENT": str(folder)},
-        timeout=60,
+        timeout=180,
     )
 
     assert died.returncode == -11

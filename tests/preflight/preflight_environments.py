@@ -49,7 +49,7 @@ class Environment:
         code = path.with_suffix(".c")
         code.write_text(source)
         subprocess.run(
-            ["cc", "-shared", "-fPIC", "-o", str(path), str(code), *flags], check=True, timeout=60
+            ["cc", "-shared", "-fPIC", "-o", str(path), str(code), *flags], check=True, timeout=180
         )
         code.unlink()
         return path

@@ -44,7 +44,7 @@ def test_a_signal_ends_the_dry_run_and_leaves_nothing(tmp_path: Path, number: in
         started = [int(word) for word in ready.read_text().split()]
         assert any(path.name.startswith("rerail-check-") for path in scratch.iterdir())
         checking.send_signal(number)
-        out, said = checking.communicate(timeout=120)
+        out, said = checking.communicate(timeout=240)
     finally:
         checking.kill()
     assert checking.returncode == -number
@@ -69,7 +69,7 @@ def test_what_a_killed_check_left_is_removed_by_a_later_one(tmp_path: Path) -> N
             [sys.executable, "-m", "rerail", "check", "--json", "--", sys.executable, "-c", "0"],
             env={**os.environ, "TMPDIR": str(tmp_path)},
             capture_output=True,
-            timeout=120,
+            timeout=240,
         )
     assert sorted(path.name for path in tmp_path.iterdir()) == [held.name, young.name]
 

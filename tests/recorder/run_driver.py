@@ -25,7 +25,7 @@ from rerail.store import RunFolder, Store
 
 RERAIL = [sys.executable, "-c", "import sys; from rerail.__main__ import main; sys.exit(main())"]
 PROGRAMS = Path(__file__).parents[1] / "programs"
-DEADLINE_SECONDS = 30.0
+DEADLINE_SECONDS = 180.0  # a guard: a busy machine takes half a minute to load torch
 
 
 def compiled_library(source: Path, folder: Path) -> Path:

@@ -50,7 +50,7 @@ def test_the_line_of_the_largest_process_is_told(tmp_path: Path) -> None:
         assert child.stdout is not None
         child.stdout.readline()
         filled = Filled(tmp_path / "home", child.pid)
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 180
         while not filled.places() and time.monotonic() < deadline:
             filled.sampled(600)
             filled.sampled(650)

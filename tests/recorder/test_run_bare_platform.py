@@ -38,7 +38,7 @@ def run(
         cwd=home,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         stdin=subprocess.DEVNULL,
     )
 

@@ -105,7 +105,7 @@ def test_recording_from_python_leaves_the_process_as_it_was(tmp_path: Path) -> N
         "for n in range(3): assert record(['sh', '-c', 'exit 3'], store).exit_code == 3",
         "assert state() == before, (before, state())",
     )
-    subprocess.run(python(*code), check=True, timeout=60, stdin=subprocess.DEVNULL)
+    subprocess.run(python(*code), check=True, timeout=180, stdin=subprocess.DEVNULL)
     assert len(list((tmp_path / "home" / "runs").iterdir())) == 4
 
 
@@ -122,7 +122,7 @@ def test_a_sense_that_cannot_be_closed_costs_its_own_data_alone(tmp_path: Path) 
         f"waits = 'until [ -e {looked} ]; do sleep 0.05; done; exit 3'",
         "assert record(['sh', '-c', waits], store).exit_code == 3",
     )
-    subprocess.run(python(*code), check=True, timeout=60, stdin=subprocess.DEVNULL)
+    subprocess.run(python(*code), check=True, timeout=180, stdin=subprocess.DEVNULL)
     folder = Store(tmp_path / "home").resolve("last")
     assert folder.info().state == "ended"
     missing = {event.data["what"] for event in folder.events() if event.kind == "missing"}
@@ -142,4 +142,4 @@ def test_an_errand_that_is_cancelled_leaves_no_program_behind() -> None:
         "errand.cancel()",
         "assert children(os.getpid()) == [], children(os.getpid())",
     )
-    subprocess.run(python(*code), check=True, timeout=60, stdin=subprocess.DEVNULL)
+    subprocess.run(python(*code), check=True, timeout=180, stdin=subprocess.DEVNULL)

@@ -55,7 +55,7 @@ def interrupted(home: Path, way: str, number: int) -> Finished:
         assert part, said
         said += part
     child.send_signal(number)
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=180)
     return Finished(child.returncode, out, said + err, home)
 
 
@@ -128,11 +128,11 @@ def test_a_hang_that_is_ended_long_before_it_counts_as_one(tmp_path: Path) -> No
         stderr=subprocess.PIPE,
     )
     done = Finished(0, b"", b"", tmp_path)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while time.monotonic() < deadline and not _has_event(done, "quiet"):
         time.sleep(0.2)
     child.send_signal(signal.SIGINT)
-    _, err = child.communicate(timeout=60)
+    _, err = child.communicate(timeout=180)
     assert b"rerail:" not in err
     cause, facts = answer(done)
     assert cause == "deadlock"

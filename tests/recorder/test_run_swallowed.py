@@ -73,7 +73,7 @@ def test_a_training_that_failed_inside_a_script_is_explained(tmp_path: Path) -> 
     program = shlex.join([sys.executable, str(tmp_path / "train.py")])
     script = f"{program}; echo went on"
     ran = subprocess.run(
-        rerail_run(tmp_path, "sh", "-c", script), capture_output=True, text=True, timeout=120
+        rerail_run(tmp_path, "sh", "-c", script), capture_output=True, text=True, timeout=240
     )
     assert ran.returncode == 0 and "went on" in ran.stdout
     (run,) = rerail.runs(tmp_path)

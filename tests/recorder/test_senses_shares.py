@@ -27,7 +27,7 @@ from rerail.store import Store
 
 PROGRAM = Path(__file__).parent.parent / "programs" / "shares_memory.py"
 MIB = 1 << 20
-HANG_SECONDS = 60.0
+HANG_SECONDS = 180.0
 
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 linux = pytest.mark.skipif(

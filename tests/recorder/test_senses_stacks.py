@@ -45,7 +45,7 @@ def hung(program: str, tmp_path: Path) -> Iterator[tuple[tuple[int, int], tuple[
     reader = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)
     try:
         said = b""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while not said.endswith(b"\n") and parent.poll() is None and time.monotonic() < deadline:
             try:
                 said += os.read(reader, 100)
@@ -64,7 +64,7 @@ def hung(program: str, tmp_path: Path) -> Iterator[tuple[tuple[int, int], tuple[
 
 def wait_until_asleep(pid: int) -> None:
     """Until every thread waits, three looks in a row."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 180
     calm = 0
     while calm < 3 and time.monotonic() < deadline:
         threads = waits.look(pid, [pid])

@@ -178,7 +178,7 @@ def test_a_new_column_is_one_declaration(tmp_path: Path) -> None:
         [sys.executable, "-c", start + WATCHES_TWO, str(tmp_path / "run")],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stderr

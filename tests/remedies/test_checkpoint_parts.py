@@ -47,7 +47,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         for rank in range(2)
     ]
-    assert [rank.wait(120) for rank in ranks] == [0, 0]
+    assert [rank.wait(180) for rank in ranks] == [0, 0]
     return folder
 
 

@@ -115,7 +115,7 @@ def test_one_made_to_take_time_or_memory_gets_an_answer(kind: str, tmp_path: Pat
         [sys.executable, "-c", _CHECK, str(path), limit],
         capture_output=True,
         text=True,
-        timeout=120,  # a guard against waiting for ever; the bounds are of processor time
+        timeout=240,  # a guard against waiting for ever; the bounds are of processor time
         check=False,
     )
     assert ended.returncode == 0, ended.stderr

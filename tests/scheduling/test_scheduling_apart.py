@@ -25,7 +25,7 @@ def task(folder: Path, script: str, label: str) -> Task:
 
 
 def wait_for_all(tasks: list[RunningTask]) -> None:
-    deadline = time.monotonic() + 60.0
+    deadline = time.monotonic() + 180
     while not all(running.is_over() for running in tasks):
         assert time.monotonic() < deadline, "the tasks did not end"
         time.sleep(0.02)

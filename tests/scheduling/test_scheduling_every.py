@@ -29,7 +29,7 @@ def task(home: Path, *command: str, label: str = "one") -> Task:
     )
 
 
-def wait(running: RunningTask, seconds: float = 60.0) -> None:
+def wait(running: RunningTask, seconds: float = 180.0) -> None:
     deadline = time.monotonic() + seconds
     while not running.is_over():
         assert time.monotonic() < deadline, "the task did not end"
@@ -85,7 +85,7 @@ def test_a_run_can_be_looked_into_while_it_is_under_way(
     os.mkfifo(gate)
     script = "import sys; open(sys.argv[1]).read()"
     running = scheduler.start(task(tmp_path / "home", sys.executable, "-c", script, str(gate)))
-    deadline = time.monotonic() + 60.0
+    deadline = time.monotonic() + 180
     while not _has_box(running.folder()):
         assert time.monotonic() < deadline, "nothing of the live run was seen"
         assert not running.is_over()

@@ -238,7 +238,7 @@ def test_many_writers_and_readers_at_once(store: Store) -> None:
 
     def work(_: int) -> int:
         command = [sys.executable, "-c", code, str(store.home)]
-        return subprocess.run(command, check=False, timeout=120).returncode
+        return subprocess.run(command, check=False, timeout=240).returncode
 
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(work, range(4))) == [0, 0, 0, 0]
@@ -277,7 +277,7 @@ def test_a_lost_run_whose_command_goes_on_is_not_removed(store: Store, new_run: 
         writer.close()
         assert store.clean(0) == []
     finally:
-        child.communicate(timeout=30)
+        child.communicate(timeout=180)
     assert store.clean(0) == [writer.id]
 
 

@@ -74,7 +74,7 @@ def run_bounded(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]
     )
     return subprocess.run(
         [sys.executable, "-c", code, *arguments, "--home", str(home)],
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=240,
     )  # fmt: skip
 
 
@@ -147,7 +147,7 @@ def test_the_caches_of_a_store_may_be_something_else(home: Path, name: str, kind
         assert "the list was made without index.sqlite: it is" in listed.stderr
     recorded = subprocess.run(
         [sys.executable, "-m", "rerail", "run", "--home", str(home), "--", "true"],
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     assert recorded.returncode == 0, recorded.stderr
     assert len(Store(home).ids()) == 3
@@ -273,7 +273,7 @@ def test_several_remove_the_same_runs_at_once(tmp_path: Path) -> None:
 
     def remove(_: int) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*command, "--home", str(home)], capture_output=True, text=True, timeout=120
+            [*command, "--home", str(home)], capture_output=True, text=True, timeout=240
         )
 
     with ThreadPoolExecutor(4) as pool:
@@ -301,7 +301,7 @@ def test_a_pipe_that_the_user_named_is_read(tmp_path: Path) -> None:
     log = "<(echo 'RuntimeError: CUDA out of memory.')"
     script = f"{shlex.quote(sys.executable)} -m rerail explain --json {log}"
     done = subprocess.run(
-        ["bash", "-c", script], capture_output=True, text=True, cwd=tmp_path, timeout=120
+        ["bash", "-c", script], capture_output=True, text=True, cwd=tmp_path, timeout=240
     )
     assert done.returncode == 1, done.stderr
     assert json.loads(done.stdout)["causes"]

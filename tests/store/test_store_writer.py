@@ -115,7 +115,7 @@ def test_a_killed_recorders_run_is_lost_and_can_be_adopted(store: Store) -> None
         "(w.path / 'events.jsonl').open('ab', buffering=0).write(b'{\"t\": 1, \"ki')\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(store.home)], check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code, str(store.home)], check=False, timeout=180)
     assert done.returncode == -signal.SIGKILL
     folder = store.resolve("last")
     assert folder.info().state == "lost"
@@ -159,12 +159,12 @@ def test_a_run_is_live_also_as_seen_from_another_pid_namespace(
     writer = new_run()
     code = "import sys; from rerail.store import RunFolder; print(RunFolder(sys.argv[1]).is_live())"
     command = [*unshare, "--pid", "--fork", sys.executable, "-c", code, str(writer.path)]
-    seen = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    seen = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
     if "unshare" in seen.stderr:
         pytest.skip(f"no pid namespace to be had: {seen.stderr.strip()}")
     assert seen.stdout.strip() == "True", seen.stderr
     writer.close()
-    seen = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    seen = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
     assert seen.stdout.strip() == "False", seen.stderr
 
 
@@ -176,7 +176,7 @@ def test_the_command_does_not_keep_its_own_run_alive(new_run: Callable[..., RunW
         writer.close()
         assert not RunFolder(writer.path).is_live()
     finally:
-        child.communicate(timeout=30)
+        child.communicate(timeout=180)
 
 
 @pytest.fixture

@@ -56,9 +56,9 @@ def test_only_processes_of_the_study_and_cell_are_ended(tmp_path: Path) -> None:
     try:
         assert leftovers.end_leftovers(tmp_path / "elsewhere") == 0
         assert leftovers.end_leftovers(tmp_path, "one") == 1
-        assert one.wait(10) != 0 and other.poll() is None
+        assert one.wait(180) != 0 and other.poll() is None
         assert leftovers.end_leftovers(tmp_path) == 1
-        assert other.wait(10) != 0
+        assert other.wait(180) != 0
     finally:
         for each in (one, other):
             each.kill()

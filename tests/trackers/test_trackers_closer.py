@@ -18,7 +18,7 @@ from rerail.store import RunFolder, Store
 from rerail.trackers import closer
 from rerail.trackers.closer import _Child
 
-GUARD_SECONDS = 120
+GUARD_SECONDS = 240
 
 
 def interpreter(folder: Path, script: str) -> str:

@@ -113,7 +113,7 @@ print(os.getpid(), child)
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=180,
     )
     parent, child = done.stdout.split()
     assert runs_in(tmp_path / f"{parent}-0.trackers") == ["of the parent"]

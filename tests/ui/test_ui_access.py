@@ -244,7 +244,7 @@ def test_a_port_that_is_taken_is_said_to_be(tmp_path: Path, server: UiServer) ->
 
     command = [sys.executable, "-m", "rerail", "ui", "--home", str(tmp_path)]
     taken = subprocess.run(
-        [*command, "--port", str(server.port)], capture_output=True, text=True, timeout=60
+        [*command, "--port", str(server.port)], capture_output=True, text=True, timeout=180
     )
     assert taken.returncode == 2
     assert f"cannot listen on 127.0.0.1 port {server.port}" in taken.stderr

@@ -149,7 +149,7 @@ raise SystemExit(1)
 def test_evidence_leads_to_its_line(browser: Any, tmp_path: Path) -> None:
     """Also to one that lies far before the end, which the page does not hold at first."""
     home = tmp_path / "store"
-    record(home, sys.executable, "-c", FAILS_EARLY).wait(120)
+    record(home, sys.executable, "-c", FAILS_EARLY).wait(180)
     server = UiServer(home)
     try:
         _follow_evidence(browser, server)
@@ -249,7 +249,7 @@ def test_a_live_run_moves_without_being_asked(browser: Any, tmp_path: Path) -> N
     finally:
         if running is not None:
             running.terminate()
-            running.wait(60)
+            running.wait(180)
         server.close()
 
 
@@ -293,5 +293,5 @@ def test_an_investigation_is_seen_as_it_goes_on(browser: Any, tmp_path: Path) ->
     finally:
         if working is not None:
             working.terminate()
-            working.wait(60)
+            working.wait(180)
         server.close()

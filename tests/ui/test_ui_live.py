@@ -18,7 +18,7 @@ from rerail.store import Store
 from rerail.ui.library import Library
 from rerail.ui.live import Look
 
-HANG_SECONDS = 90
+HANG_SECONDS = 180
 TALKS = """
 import sys
 print("begun", flush=True)
@@ -86,7 +86,7 @@ def test_everybody_hears_of_a_run_as_it_goes_on(tmp_path: Path) -> None:
         asyncio.run(watch())
     finally:
         say.close()
-        running.wait(60)
+        running.wait(180)
         server.close()
 
 

@@ -176,7 +176,7 @@ def test_hostile_output_is_shown_as_text(tmp_path: Path) -> None:
         "w(b'50%\\r75%\\r100%\\n')\n"
     )
     home = tmp_path / "store"
-    record(home, sys.executable, "-c", program).wait(120)
+    record(home, sys.executable, "-c", program).wait(180)
     server = UiServer(home)
     try:
         run_id = server.json("/runs.json")["rows"][0]["id"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-HANG_SECONDS = 60
+HANG_SECONDS = 180
 AXE = "axe-core@4.14.0"  # MPL-2.0; only tests use it, and it is not kept here
 
 
@@ -78,7 +78,7 @@ def fetch_axe(folder: Path) -> str | None:
             ["npm", "pack", "--silent", AXE],
             cwd=folder,
             check=True,
-            timeout=90,
+            timeout=180,
             capture_output=True,
         )
         (archive,) = folder.glob("axe-core-*.tgz")

@@ -45,7 +45,7 @@ class UiServer:
         self, path: str, headers: dict[str, str] | None = None, method: str = "GET"
     ) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body of exactly this request."""
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=60)
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=180)
         connection.putrequest(method, path, skip_host="Host" in (headers or {}))
         for name, value in (headers or {}).items():
             connection.putheader(name, value)
@@ -67,7 +67,7 @@ class UiServer:
     def end(self) -> tuple[int, str]:
         """Ctrl-C, as a person would: the exit status, and what it said on standard error."""
         self._process.send_signal(signal.SIGINT)
-        _, said = self._process.communicate(timeout=60)
+        _, said = self._process.communicate(timeout=180)
         self.end_status = self._process.returncode
         return self._process.returncode, said
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rerail.store import RunFolder
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 
 # Prints what it is given, then waits for a line on its standard input; "die" makes it fail.
 PROGRAM = """
