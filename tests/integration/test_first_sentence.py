@@ -104,25 +104,36 @@ def test_a_program_that_the_command_left_running_is_named(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("way", "limit", "cause", "ending"),
+    ("way", "limit", "cause", "said"),
     [
-        ("files", 'ulimit -n 64; "$@"', "fd-exhausted", "(step 5): 64 may be open at once."),
-        ("size", 'ulimit -f 512; "$@"', "disk-full", ": files may grow to 512 KiB (ulimit -f)."),
+        (
+            "files",
+            'ulimit -n 64; "$@"',
+            "fd-exhausted",
+            # The second if the recorder happened to look in the instant when all were open.
+            r"\(step 5\): 64 may be open at once\.$|^6\d of 64 file descriptors were in use in ",
+        ),
+        (
+            "size",
+            'ulimit -f 512; "$@"',
+            "disk-full",
+            r": files may grow to 512 KiB \(ulimit -f\)\.$",
+        ),
         (
             "cpu",
             'ulimit -St 1; "$@"',
             "scheduler-stopped",
-            ": 1 s of CPU time, all that it may have (ulimit -t), were used up.",
+            r": 1 s of CPU time, all that it may have \(ulimit -t\), were used up\.$",
         ),
-        ("cpu", 'timeout 2 "$@"', "scheduler-stopped", "its time was over (step 5)."),
+        ("cpu", 'timeout 2 "$@"', "scheduler-stopped", r"its time was over \(step 5\)\.$"),
     ],
 )
 def test_the_limit_that_was_hit_is_stated(
-    tmp_path: Path, way: str, limit: str, cause: str, ending: str
+    tmp_path: Path, way: str, limit: str, cause: str, said: str
 ) -> None:
     found = explained(tmp_path, way, limit=limit)
     assert found.causes[0].id == cause
-    assert found.headline.endswith(ending), found.headline
+    assert re.search(said, found.headline), found.headline
 
 
 def test_a_reader_that_went_away_is_no_rank_that_died(tmp_path: Path) -> None:
