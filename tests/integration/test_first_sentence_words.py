@@ -104,6 +104,22 @@ def test_a_pipe_that_nobody_empties_is_told_by_who_should(tmp_path: Path) -> Non
     assert f"waits in {at('sys.stdout.write(')} write_much() for somebody to read" in found.headline
 
 
+def test_a_child_that_its_parent_waited_for_no_longer_was_not_killed_from_outside(
+    tmp_path: Path,
+) -> None:
+    found = explained(tmp_path, "impatient")
+    assert found.causes[0].id == "python-exception"
+    place = at("timeout=1")
+    assert f"sleeps` timed out after 1.0 seconds in {place} encode() (step 5)." in found.headline
+
+
+def test_the_job_that_failed_is_named_and_the_step_of_another_is_not(tmp_path: Path) -> None:
+    found = explained(tmp_path, "jobs")
+    place = at('raise ValueError(f"width')
+    said = rf"in {re.escape(place)} job\(\) \(child process {PROGRAM.name} job 2, pid \d+\)\.$"
+    assert re.search(said, found.headline), found.headline
+
+
 def test_an_assertion_of_a_library_stands_in_the_sentence(tmp_path: Path) -> None:
     (tmp_path / "asserts.cpp").write_text(
         '#include <cassert>\nextern "C" int asserts(int n) { assert(n < 7); return n; }\n'

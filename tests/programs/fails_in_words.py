@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 
 def train(steps):
@@ -90,10 +91,32 @@ def tokens():
     return child.stdout.read()
 
 
+def encode():
+    subprocess.run([sys.executable, __file__, "sleeps"], timeout=1, check=True)
+
+
+def job(width):
+    if width == 2:
+        raise ValueError(f"width {width} is not a multiple of 3")
+    train(width)
+
+
+def jobs():
+    widths = ("3", "2", "6")
+    return [subprocess.call([sys.executable, __file__, "job", width]) for width in widths]
+
+
 def main(way):
     if way == "write":
         write_much()
         return
+    if way == "sleeps":
+        time.sleep(60)
+    if way == "job":
+        job(int(sys.argv[2]))
+        return
+    if way == "jobs":
+        sys.exit(max(jobs()))
     train(5)
     if way == "chain":
         batch(6)
@@ -120,6 +143,8 @@ def main(way):
         thread.join()
     elif way == "pipe":
         tokens()
+    elif way == "impatient":
+        encode()
     elif way == "assertion":
         import ctypes
 

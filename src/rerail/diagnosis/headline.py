@@ -70,9 +70,18 @@ def _more(diagnosis: Diagnosis, leading: Candidate, words: dict[str, str], said:
     if diagnosis.outcome.kind == "ok" and words.get("exception", "\0") in said:
         return "; the program went on, and ended well"
     hang = diagnosis.facts.get("hang") or {}
+    if (
+        words.get("hang", "\0") in said
+        and "exception" in words
+        and diagnosis.outcome.kind == "exit"
+    ):
+        return f"; then {words['exception']}"
     if hang.get("kind") == "busy" and leading.cause.policy.is_from_outside and "where" in words:
         silent = seconds_in_words(hang["seconds"])
         return f"; it had run for {silent} without a step or output, in {words['where']}"
+    quiet = diagnosis.facts.get("seconds_without_step")
+    if quiet and leading.cause.policy.is_from_outside and "hang" not in words:
+        return f"; the last step was {seconds_in_words(quiet)} before"
     return ""
 
 

@@ -36,6 +36,10 @@ _OF_A_LOGGER = linear(
 _SENTENCE_END = linear(r"[.!?] (?:\(|[A-Z])")
 _ASIDE = linear(r", which | \(or |; |, (?:but|so|because|please|try) ")
 _LEAST_SAID = 30
+_COMMAND = linear(r"Command '\[('[^\]\n]*')\]'")
+_WORD = linear(r"'([^'\n]*)'")
+_AFTER = linear(r"timed out after (\d{1,9}\.\d{3,20}) seconds")
+_LIBRARY = linear(r"(?:/[\w.+-]+)*/([\w.+-]+\.so)\b")
 _MOST_PREFIXES = 4
 _LEAST_WORDS = 8
 # What is wrong stands in the line below: load_state_dict, Keras.
@@ -63,7 +67,19 @@ def short_message(text: str) -> str:
         details = [" ".join(line.split()) for line in lines[1:] if line.strip()]
         first = f"{first.rstrip('.:')}: {_sizes_told(details[0])}" if details else first
         first += f"; and {len(details) - 1} more" if _are_sizes(details) else ""
-    return _whole_sentences(_without_folder(first)).rstrip(".:")
+    return _whole_sentences(_plain_command(_without_folder(first))).rstrip(".:")
+
+
+def _plain_command(line: str) -> str:
+    """A command of subprocess as it would be typed, and libraries without their folder."""
+    if (found := _COMMAND.search(line)) is not None:
+        words = [
+            file_name(word) if word.startswith("/") else word for word in _WORD.findall(found[1])
+        ]
+        line = f"{line[: found.start()]}`{' '.join(words)}`{line[found.end() :]}"
+    if (after := _AFTER.search(line)) is not None:
+        line = f"{line[: after.start(1)]}{float(after[1]):.1f}{line[after.end(1) :]}"
+    return _LIBRARY.sub(r"\1", line)
 
 
 def _whole_sentences(line: str) -> str:

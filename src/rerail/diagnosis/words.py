@@ -73,13 +73,14 @@ def words_of(diagnosis: Diagnosis) -> dict[str, str]:
     return words
 
 
-_PID = linear(r" \(pid ")  # one parenthesis inside another is hard to read
+_PID = linear(r" \(pid (\d+)\)")  # one parenthesis inside another is hard to read
 
 
 def _at(words: dict[str, str]) -> str:
     inside = f" in {words['where']}" if "where" in words else ""
     notes = ", ".join(words[name] for name in ("who", "thread", "step") if name in words)
-    return f"{inside} ({_PID.sub(', pid ', notes).replace(')', '')})" if notes else inside
+    notes = _PID.sub(r", pid \1", notes)
+    return f"{inside} ({notes})" if notes else inside
 
 
 def _at_victim(words: dict[str, str], where: dict[str, Any]) -> str:
@@ -170,9 +171,13 @@ def _hang(diagnosis: Diagnosis) -> str:
     if seconds is None or hang.get("kind") == "busy":
         return ""
     where = hang.get("where") or facts.get("where") or {}
-    who = _who(facts, where)
+    other = str(hang.get("process") or "main process")
+    is_other = other != "main process" and str(where.get("process")) != other
+    who = f"DataLoader {other}" if other.startswith("worker") else other
+    who = who if is_other else _who(facts, where)
     text = f"{who[:1].upper() + who[1:] if who else 'It'} hung for {seconds_in_words(seconds)}"
-    text += f" in {place_in_words(where)}" if place_in_words(where) else ""
+    place = place_in_words(where)
+    text += f" in {place}" if place and not is_other else ""
     text += f" ({step})" if (step := _step(facts)) else ""
     if hang.get("waits_for"):
         text += f", waiting for {hang['waits_for']}"
@@ -183,6 +188,7 @@ def _hang(diagnosis: Diagnosis) -> str:
             text += f" in {place_in_words(holder)}" if place_in_words(holder) else ""
         if lost := hang.get("lost"):
             text += f": {lost_in_words(lost)}"
+    text += f", while {place} waited for it" if place and is_other else ""
     return text
 
 

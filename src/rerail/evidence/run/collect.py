@@ -36,6 +36,7 @@ from rerail.evidence.run.oom import read_oom_kills
 from rerail.evidence.run.output import observe_output
 from rerail.evidence.run.progress import (
     NOT_TRAINING,
+    not_of_another_job,
     read_loaded_files,
     read_progress,
     read_settings,
@@ -130,6 +131,7 @@ def collect_recorded(
         **_place_of_whom_it_waited_for({**text.facts, **raised}, observations),
         **ray_facts(run),
     }
+    facts = not_of_another_job(facts, run)
     said = str(facts.get("exception_text") or "")
     facts.update(full_mount_facts(run, said, str(facts.get("file_in_hand") or "")))
     return Evidence(

@@ -135,7 +135,8 @@ def _in_hand(run: RecordedRun, box: BlackBox, facts: dict[str, Any]) -> dict[str
     found = {}
     if box.file_in_hand:
         found["file_in_hand"] = box.file_in_hand.removeprefix(f"{run.info.cwd}/")
-    if box.peer_in_hand and box.peer_in_hand not in str(facts.get("exception_text")):
+    said = str(facts.get("exception_text"))
+    if box.peer_in_hand and not all(part in said for part in box.peer_in_hand.split(":")):
         found["peer_in_hand"] = box.peer_in_hand
     if box.exception_cwd and box.exception_cwd != run.info.cwd:
         found["looked_in"] = box.exception_cwd.removeprefix(f"{run.info.cwd}/")

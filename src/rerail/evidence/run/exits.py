@@ -174,7 +174,7 @@ def is_killed_with_its_pool(run: RecordedRun, process: ProcessRecord) -> bool:
     went_on = _went_on_seconds(process, main)
     if went_on is None or went_on > _POOL_SECONDS:
         return False
-    if crashed_before(run, process):
+    if crashed_before(run, process) or _is_killed_by_its_parent(run, process):
         return True
     box = next((box for box in run.boxes if box.pid == main.pid and box.exception_type), None)
     if box is None or main.exit_code in (0, None):
@@ -186,6 +186,12 @@ def is_killed_with_its_pool(run: RecordedRun, process: ProcessRecord) -> bool:
         first = message.partition("\n")[0]
         said = f"{box.exception_type}: {first}"
     return not _LOST_A_CHILD.search(said)
+
+
+def _is_killed_by_its_parent(run: RecordedRun, process: ProcessRecord) -> bool:
+    """`subprocess.run(…, timeout=3)` kills the child, and raises then."""
+    parents = [box for box in run.boxes if box.pid == process.parent_pid]
+    return any((box.exception_type or "").endswith("TimeoutExpired") for box in parents)
 
 
 def crashed_before(run: RecordedRun, process: ProcessRecord) -> ProcessRecord | None:

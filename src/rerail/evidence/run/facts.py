@@ -12,7 +12,7 @@ from typing import Any
 from rerail.evidence.run.hit_limits import hit_limits
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.memory import limit_uses, memory_limits, tree_peak
-from rerail.evidence.run.progress import NOT_TRAINING, last_printed
+from rerail.evidence.run.progress import NOT_TRAINING, last_printed, seconds_without_a_step
 from rerail.evidence.run.stalls import hang_facts
 from rerail.evidence.run.uses import read_uses
 from rerail.evidence.run.where import last_place_of, process_name
@@ -115,6 +115,7 @@ def _progress_facts(run: RecordedRun, observations: Sequence[Observation]) -> di
     training = run.training_box
     if training is not None and training.batch_shapes:
         facts["batch_shapes"] = training.batch_shapes
+    facts["seconds_without_step"] = seconds_without_a_step(run)
     facts["is_first_step"] = (facts["last_step"] is None and _is_in_first_step(run)) or None
     bad = _first(observations, "nonfinite-loss")
     facts["nonfinite_since_step"] = bad.data.get("step") if bad else None

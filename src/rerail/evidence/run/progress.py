@@ -14,12 +14,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from rerail.evidence.run.material import RecordedRun
+from rerail.platform.patterns import linear
 from rerail.records import BlackBox, Observation
 from rerail.wording import counted, file_name, sentence
 
 _MOST_FILES = 3
 # Phases in which a progress bar counts something else than steps of the training.
 NOT_TRAINING = ("validate", "test", "predict", "saving")
+
+
+_STEPS_OF_A_PACE, _LONG_PACES, _LONG_SECONDS = 3, 8, 10.0
+_SEEN_LATE_SECONDS = 0.1  # the end of a process, whose parent has begun the next one
+_CHILD = linear(r"^child process .{0,80}\(pid (?P<pid>\d{1,9})\)$")
 
 
 def read_progress(run: RecordedRun) -> list[Observation]:
@@ -182,3 +188,32 @@ def last_printed(observations: Sequence[Observation]) -> Observation | None:
     """The last `progress` that the output itself showed."""
     printed = [o for o in observations if o.kind == "progress" and o.source.startswith("output:")]
     return printed[-1] if printed else None
+
+
+def not_of_another_job(facts: dict[str, Any], run: RecordedRun) -> dict[str, Any]:
+    """Without the step that another job of the launcher printed, when this one was not there."""
+    where = _CHILD.search(str((facts.get("where") or {}).get("process") or ""))
+    process = next((p for p in run.processes if where and p.pid == int(where["pid"])), None)
+    if process is None or run.printed is None or process.role != "child":
+        return facts
+    box = run.box_of(process)
+    ended, said = process.ended_t_seconds or run.end_t_seconds, run.printed.t_seconds
+    others = [p for p in run.processes if p.parent_pid == process.parent_pid]
+    begun = [p.started_t_seconds for p in others if p.started_t_seconds > process.started_t_seconds]
+    is_later = any(ended - _SEEN_LATE_SECONDS <= t <= said for t in begun)
+    is_its_own = process.started_t_seconds <= said and not is_later
+    if is_its_own or (box is not None and box.optimizer_steps):
+        return facts
+    return {name: value for name, value in facts.items() if name not in ("last_step", "loss")}
+
+
+def seconds_without_a_step(run: RecordedRun) -> float | None:
+    """How long before the end the last step was, if that is far longer than a step had taken."""
+    printed, box = run.printed, run.training_box
+    times = [printed.t_seconds] if printed is not None else []
+    times += [box.last_progress_t_seconds or 0.0] if box is not None else []
+    if not times or printed is None or printed.steps < _STEPS_OF_A_PACE:
+        return None
+    pace = printed.t_seconds / max(printed.steps / max(printed.every or 1, 1), 1)
+    quiet = run.end_t_seconds - max(times)
+    return round(quiet, 1) if quiet >= max(_LONG_SECONDS, _LONG_PACES * pace) else None

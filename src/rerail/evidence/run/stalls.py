@@ -34,6 +34,7 @@ MOST_PROCESSES = 12
 LAST_WORDS_SECONDS = 10.0  # between the words of a program that is ended, and its end
 _MOST_FUNCTIONS = 8
 _OPENMP_LIBRARY = linear(r"gomp|libomp|iomp5")
+_TIMED_OUT = linear(r"(?i)timed? ?out|queue\.Empty")
 _ENDED_BY_SOMEBODY = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGKILL")
 
 
@@ -72,7 +73,8 @@ def _writes(place: Place) -> bool:
 def telling_stall(run: RecordedRun) -> Stall | None:
     """The last one, which the run did not come out of.
 
-    One that was taken early counts only if somebody ended the run in that silence. Where rerail
+    One that was taken early counts only if somebody ended the run in that silence, or if the
+    program's own patience was over in it. Where rerail
     ended the run, what was seen after that tells how it ended: a program may say on SIGTERM that it
     got it, and be silent again until the SIGKILL.
     """
@@ -80,8 +82,19 @@ def telling_stall(run: RecordedRun) -> Stall | None:
         if not stall.is_early:
             return stall
         over = _over(run, stall)
-        if _was_ended(run, stall) and not (over and over[1]):
+        has_ended_it = _was_ended(run, stall) or _gave_up(run, stall) is not None
+        if has_ended_it and not (over and over[1]):
             return stall
+    return None
+
+
+def _gave_up(run: RecordedRun, stall: Stall) -> float | None:
+    """When the program itself ended the silence, and waited no longer: DataLoader(timeout=…)."""
+    for box in run.boxes:
+        raised = box.exception_t_seconds
+        said = f"{box.exception_type}: {box.exception_text}"
+        if raised is not None and raised >= stall.t_seconds and _TIMED_OUT.search(said):
+            return raised
     return None
 
 
@@ -107,6 +120,7 @@ def hang_facts(observations: Sequence[Observation]) -> dict[str, Any]:
         "holder": data["holder"],
         "lost": data["lost"],
         "where": data["where"],
+        "process": None if data["where"] else data.get("process"),
     }
     facts: dict[str, Any] = {"hang": {k: v for k, v in hang.items() if v is not None}}
     if data["where"] is not None:
@@ -139,6 +153,7 @@ def _stuck(run: RecordedRun, stall: Stall, place: Place, places: Sequence[Place]
         "collective": box.collective if box else None,
         "in_openmp": any(_OPENMP_LIBRARY.search(name) for name in libraries[:2]),
         "where": _where(run, place),
+        "process": place.process,
         "holder": _holder(run, holder),
         "lost": lost_worker(run, stall, place),
         **_of_the_silence(run, stall),
@@ -173,6 +188,8 @@ def _over(run: RecordedRun, stall: Stall) -> tuple[float, bool] | None:
         return None
     began_to_end = min([*_signals(run, stall), run.end_t_seconds - LAST_WORDS_SECONDS])
     is_last_words = _was_ended(run, stall) and ended[0] >= began_to_end - 1.0
+    gave_up = _gave_up(run, stall)
+    is_last_words = is_last_words or (gave_up is not None and ended[0] >= gave_up - 1.0)
     return ended[0], not is_last_words and not run.was_stopped_for_a_stall
 
 

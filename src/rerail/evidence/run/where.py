@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rerail.evidence.run.material import RecordedRun
+from rerail.platform.command_line import program_call, program_in_words
 from rerail.records import ProcessRecord, PythonFrame
-from rerail.wording import RANK_ROLES, ray_worker_in_words
+from rerail.wording import RANK_ROLES, cut, ray_worker_in_words
+
+_MOST_OF_A_COMMAND = 48
 
 
 def where_of(
@@ -29,8 +33,19 @@ def process_name(process: ProcessRecord, rank: int | None = None) -> str:
         return f"{worker} (pid {process.pid})"
     if process.role == "main":
         return "main process"
-    role = "child process" if process.role == "multiprocessing" else process.role
-    return f"{role} (pid {process.pid})"
+    role = "child process" if process.role in ("multiprocessing", "child") else process.role
+    started = _started(process.command) if process.role == "child" else ""
+    return f"{role}{started} (pid {process.pid})"
+
+
+def _started(command: Sequence[str]) -> str:
+    """ " train.py width=64": of many that a launcher starts, its arguments tell which one it is."""
+    program = program_in_words(command)
+    call = program_call(command)
+    if not program or call is None:
+        return f" {program}".rstrip()
+    words = [*command[command.index(call.target) + 1 :]] if call.target in command else []
+    return " " + cut(" ".join([program, *words]), _MOST_OF_A_COMMAND)
 
 
 def last_place_of(run: RecordedRun, pid: int | None) -> dict[str, Any]:
