@@ -75,6 +75,20 @@ def test_a_line_is_placed_by_what_was_announced_before_it() -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("Token authentication is on. For more information, see https://docs.ray.io/token", ""),
+        ("is deprecated: https://pytorch.org/docs/stable/amp.html", ""),
+        ("Failed to read https://mirror.example/wikitext/train.zip", "download"),
+        ("GET https://docs.google.com/uc?id=1", "download"),
+    ],
+)
+def test_where_more_is_to_be_read_is_no_download(said: str, expected: str) -> None:
+    lines = list(to_lines(enumerate([said, "a worker died"], 1)))
+    assert phase_of_line(lines, 1) == expected
+
+
+@pytest.mark.parametrize(
     ("frames", "error", "cause"),
     [
         (["t.py:load_checkpoint"], "EOFError: Ran out of input", "checkpoint-corrupt"),

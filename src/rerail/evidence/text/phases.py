@@ -228,6 +228,13 @@ _NO_CHECKPOINT = linear(
 )
 
 
+# Where more is to be read about a warning: nothing is loaded from there.
+_TO_READ = linear(
+    r"(?i)\b(?:see|visit|refer to|details|information)\b[^\n]{0,30}\bhttps?://\S+"
+    r"|https?://\S*(?:/docs?/|readthedocs|/wiki/|/issues/|stackoverflow)\S*"
+)
+
+
 def phase_of_traceback(traceback: TracebackText, quoted: Sequence[str] = ()) -> str:
     """The innermost telling frame; then the innermost telling code; then a general reader.
 
@@ -247,7 +254,9 @@ def phase_of_traceback(traceback: TracebackText, quoted: Sequence[str] = ()) -> 
 def phase_of_line(lines: Sequence[Line], index: int) -> str:
     """Of a line without a traceback: its own words, then the last announcement before it."""
     for line in reversed(lines[max(0, index - MOST_LINES_BEFORE) : index + 1]):
+        text = line.text[:400]
+        text = _TO_READ.sub("", text) if "://" in text else text
         for place in _SAID:
-            if place.frame.search(line.text[:400]):
+            if place.frame.search(text):
                 return place.phase
     return ""
