@@ -117,15 +117,15 @@ def test_a_program_that_the_command_left_running_is_named(tmp_path: Path) -> Non
             "size",
             'ulimit -f 512; "$@"',
             "disk-full",
-            r": files may grow to 512 KiB \(ulimit -f\)\.$",
+            r": files may grow to 512 KiB \(ulimit -f\)",
         ),
         (
             "cpu",
             'ulimit -St 1; "$@"',
             "scheduler-stopped",
-            r": 1 s of CPU time, all that it may have \(ulimit -t\), were used up\.$",
+            r": 1 s of CPU time, all that it may have \(ulimit -t\), were used up\b",
         ),
-        ("cpu", 'timeout 2 "$@"', "scheduler-stopped", r"its time was over \(step 5\)\.$"),
+        ("cpu", 'timeout 2 "$@"', "scheduler-stopped", r"its time was over \(step 5\)"),
     ],
 )
 def test_the_limit_that_was_hit_is_stated(
