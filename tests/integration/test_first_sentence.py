@@ -120,6 +120,13 @@ def test_a_program_that_the_command_left_running_is_named(tmp_path: Path) -> Non
             r": files may grow to 512 KiB \(ulimit -f\)",
         ),
         (
+            # The recorder does not look while the limit is lowered and hit.
+            "size",
+            'kill -STOP $PPID; (sleep 0.5; kill -CONT $PPID) & ulimit -f 512; exec "$@"',
+            "disk-full",
+            r": files may grow to 512 KiB \(ulimit -f\)",
+        ),
+        (
             "cpu",
             'ulimit -St 1; "$@"',
             "scheduler-stopped",

@@ -80,6 +80,12 @@ class KernelWatch:
             noted.folder = _working_folder(pid)
         noted.limits = read_limits(pid) or noted.limits
 
+    def note_last_limits(self, pid: int) -> None:
+        """Of a process that has ended and is not reaped: it may have lowered them a moment ago."""
+        noted = self._noted.get(pid)
+        if noted is not None:
+            noted.limits = read_limits(pid) or noted.limits
+
     def poll(self) -> None:
         """Cheap: only groups near their limit and processes that have just started."""
         self._polls += 1

@@ -38,6 +38,12 @@ class KernelCounters:
         if watch is not None:
             self._record.attempt(WHAT, lambda: watch.note_process(process.pid))
 
+    def root_is_over(self, root: Process) -> None:
+        """Before it is reaped."""
+        watch = self.watch
+        if watch is not None:
+            self._record.attempt(WHAT, lambda: watch.note_last_limits(root.pid))
+
     def process_ended(self, process: Process) -> None:
         """Counters of a cgroup may vanish with its last process: read them now."""
         was_clean = process.ending is not None and process.ending.is_clean

@@ -52,6 +52,7 @@ class Parts:
         self.sampling = Sampling(record, tree, self.kernel, cwd)
         tree.on_start = self._process_started
         tree.on_end = self.kernel.process_ended
+        tree.on_root_over = self.kernel.root_is_over
         self.companions = Companions(record, loop)
         self.progress = OutputProgress(record)
         self.streams = Streams(

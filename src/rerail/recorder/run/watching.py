@@ -90,6 +90,7 @@ class Watching:
         """Has the command ended, or has it stopped?"""
         root = self._root()
         if root.ending is None:
+            self._parts.tree.look_at_root_once_more()
             try:
                 pid, status = os.waitpid(root.pid, os.WNOHANG | os.WUNTRACED)
             except ChildProcessError:

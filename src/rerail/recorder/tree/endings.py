@@ -68,6 +68,16 @@ def wait_for(pid: int) -> Ending | None:
     return from_status(status, "wait") if reaped == pid else None
 
 
+def is_over(pid: int) -> bool:
+    """Whether a child of ours has ended; it stays to be reaped."""
+    if not hasattr(os, "waitid"):  # macOS before Python 3.13
+        return False
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except OSError:
+        return False
+
+
 def from_pidfd(descriptor: int) -> Ending | None:
     """What the kernel remembers for a pidfd after the parent took the status."""
     if descriptor < 0 or is_bare():

@@ -74,6 +74,7 @@ class Tree:
         )  # guardian and the like: children of ours, not of the run
         self.on_start: Callable[[Process], None] = lambda process: None
         self.on_end: Callable[[Process], None] = lambda process: None
+        self.on_root_over: Callable[[Process], None] = lambda process: None  # before it is reaped
 
     def add_root(self, pid: int, command: Sequence[str], t: float) -> Process:
         """The command itself; in the middle of its exec /proc shows no command line."""
@@ -311,8 +312,15 @@ class Tree:
             ending = endings.from_zombie(process.pid, process.start_ticks)
         return ending
 
+    def look_at_root_once_more(self) -> None:
+        """As long as it is not reaped, the kernel still tells of it."""
+        if self.root is not None and endings.is_over(self.root.pid):
+            self.on_root_over(self.root)
+
     def _settle(self, process: Process) -> None:
         """The process is gone, or may be."""
+        if process is self.root:
+            self.look_at_root_once_more()
         if process.pidfd >= 0:
             self._watch.forget(process.pidfd)
         elif proc_files.is_running(process.pid, process.start_ticks):
