@@ -81,10 +81,14 @@ class KernelWatch:
         noted.limits = read_limits(pid) or noted.limits
 
     def note_last_limits(self, pid: int) -> None:
-        """Of a process that has ended and is not reaped: it may have lowered them a moment ago."""
+        """Of a process that has ended and is not reaped: it may have lowered them a moment ago.
+
+        The kernel raises the limit on CPU time by a second when it sends SIGXCPU.
+        """
         noted = self._noted.get(pid)
         if noted is not None:
-            noted.limits = read_limits(pid) or noted.limits
+            for name, value in (read_limits(pid) or {}).items():
+                noted.limits[name] = min(value, noted.limits.get(name, value))
 
     def poll(self) -> None:
         """Cheap: only groups near their limit and processes that have just started."""
