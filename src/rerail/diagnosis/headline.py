@@ -40,6 +40,7 @@ _NO_SENTENCE = linear(
     r"^(?:the traceback ends in |frame #|#\d|File \"|\^C|Traceback )|\d%\||[█▏▎▍▌▋▊▉]"
 )
 _TELLING_CHARS = 15
+_OF_A_CHILD = ("CalledProcessError",)  # what a parent raises does not say why its child failed
 _MOST_OF_A_LINE = 120
 
 
@@ -67,6 +68,8 @@ def _more(diagnosis: Diagnosis, leading: Candidate, words: dict[str, str], said:
     """What led to the exception or came of it, and what the run was busy with when it was ended."""
     if "afterwards" in words and words.get("exception", "\0") in said:
         return f"; {words['afterwards']}"
+    if str(diagnosis.facts.get("exception")) in _OF_A_CHILD and (line := _its_line(leading)):
+        return "" if line[2:] in said or said[:40] in line else f"; it had said{line}"
     if diagnosis.outcome.kind == "ok" and words.get("exception", "\0") in said:
         return "; the program went on, and ended well"
     hang = diagnosis.facts.get("hang") or {}

@@ -8,7 +8,6 @@ reads no file; says nothing rather than a guess between two.
 """
 
 import _io
-import errno
 import os
 import sys
 
@@ -16,10 +15,7 @@ _FILES = (_io.FileIO, _io.BufferedReader, _io.BufferedWriter, _io.BufferedRandom
 _NAMES = ("f", "file", "path", "filename", "fname", "fn", "name", "filepath", "checkpoint")
 _ADDRESSES = ("address", "server_address", "addr", "sockaddr", "sa")
 _HOSTS = ("host", "hostname", "server", "master_addr")
-_NETWORK_ERRORS = tuple(
-    getattr(errno, name)
-    for name in ("EADDRINUSE", "EADDRNOTAVAIL", "ENETUNREACH", "EHOSTUNREACH", "ETIMEDOUT")
-)
+_NETWORK_ERRORS = ("EADDRINUSE", "EADDRNOTAVAIL", "ENETUNREACH", "EHOSTUNREACH", "ETIMEDOUT")
 _MOST_FRAMES = 40
 _MOST_VALUES = 64
 
@@ -54,7 +50,8 @@ def _is_of_the_network(value):
         return False
     socket = sys.modules.get("_socket")
     failed = (ConnectionError, TimeoutError) + ((socket.gaierror,) if socket else ())
-    return isinstance(reason, failed) or reason.errno in _NETWORK_ERRORS
+    names = getattr(sys.modules.get("errno"), "errorcode", {})  # not loaded for the program
+    return isinstance(reason, failed) or names.get(reason.errno) in _NETWORK_ERRORS
 
 
 def _peer_of(frames):

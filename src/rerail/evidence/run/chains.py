@@ -34,12 +34,13 @@ def with_the_first_of_a_chain(
     if len(chain) < 2:
         return told
     first, last = chain[0].data, chain[-1].data
-    if _in_one_line(first) == _in_one_line(last):
-        return told
-    if not _tells_more(first, last):
+    is_the_same = _in_one_line(first) == _in_one_line(last)  # a full disk is full in `close` too
+    if not is_the_same and not _tells_more(first, last):
         return {**told, "exception_before": {"text": _in_one_line(first), "where": first["where"]}}
     process = (told.get("where") or {}).get("process")
     where = {**first["where"], **({"process": process} if process else {})}
+    if is_the_same:
+        return {**told, "where": where, "raised_at": first.get("raised_at")}
     kept = {name: value for name, value in told.items() if name != "file_in_hand"}
     return {
         **kept,
