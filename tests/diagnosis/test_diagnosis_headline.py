@@ -292,3 +292,47 @@ def test_a_place_in_the_sources_of_a_library_does_not_stand_before_what_is_wrong
         f'  File "train.py", line 3, in step\n    reduce()\nRuntimeError: {message}\n'
     )
     assert explain_logs([log]).headline == f"RuntimeError: {told} in train.py:3 step()."
+
+
+@pytest.mark.parametrize(
+    ("log", "headline"),
+    [
+        (
+            "RuntimeError: INTERNAL: From /job:worker/task:0:\n2 root error(s) found.\n"
+            "  (0) INTERNAL: the graph did not compile.\n\t [[{{node X}}]]\n",
+            "RuntimeError: INTERNAL: the graph did not compile.",
+        ),
+        (
+            "ValueError: Exception encountered when calling Sequential.call().\n\n"
+            'Input 0 of layer "dense" is incompatible with the layer: expected axis -1 to be 4\n',
+            'ValueError: Input 0 of layer "dense" is incompatible with the layer:'
+            " expected axis -1 to be 4.",
+        ),
+        (
+            "RuntimeError: [metal::Device] Unable to load function\n  gather_mm_bf16\n",
+            "RuntimeError: [metal::Device] Unable to load function gather_mm_bf16.",
+        ),
+        (
+            "warming up\nsignal (11): Segmentation fault\n"
+            "in expression starting at /home/me/main.jl:53\nunknown function (ip: 0x7f0f43b0da5f)\n"
+            "MPI_Bcast at /usr/lib/libmpi.so (unknown line)\n",
+            "SIGSEGV in main.jl:53, inside libmpi.so.",
+        ),
+        (
+            "worker-1: ExecutorLostFailure (executor 7 exited caused by one of the running tasks of"
+            " the stage) Reason: Container killed by YARN for exceeding memory limits. 5.0 GB of"
+            " 5 GB physical memory used.\n",
+            "The system killed the process because memory ran out: Container killed by YARN for"
+            " exceeding memory limits. 5.0 GB of 5 GB physical memory used.",
+        ),
+        (
+            "[2026-05-04 14:54:04] Error: there should be as many vocabularies as training files\n"
+            "[2026-05-04 14:54:04] Error: Aborted from void validate() const in validator.cpp:79\n"
+            "./train.sh: line 18: 19325 Aborted                 (core dumped) marian --devices 0\n",
+            "Error: there should be as many vocabularies as training files.",
+        ),
+    ],
+)
+def test_it_says_what_the_log_says(tmp_path: Path, log: str, headline: str) -> None:
+    (tmp_path / "a.log").write_text(log)
+    assert explain_logs([tmp_path / "a.log"]).headline == headline

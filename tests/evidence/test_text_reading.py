@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rerail.evidence import observe_text
 from rerail.evidence.text.lines import Line, to_lines
-from rerail.evidence.text.wrapped import unwrapped
+from rerail.evidence.text.wrapped import unwrapped, without_columns
 from rerail.records import Observation
 
 
@@ -114,3 +114,28 @@ def test_joining_loses_nothing(raw: list[str]) -> None:
     found = [Line(number, text.replace("\n", " ")) for number, text in enumerate(raw, 1)]
     joined = unwrapped(found)
     assert "".join(line.text for line in joined) == "".join(line.text for line in found)
+
+
+def test_a_record_of_rich_is_one_line() -> None:
+    text = (
+        "[07:37:50] INFO     the model has 3 layers                train.py:98\n"
+        "           ERROR    no pictures were found: give the      train.py:112\n"
+        "                    folder above them                                 \n"
+        "epoch 1"
+    )
+    lines = without_columns(list(to_lines(enumerate(text.split("\n"), 1))))
+    assert [line.text for line in lines] == [
+        "INFO: the model has 3 layers",
+        "ERROR: no pictures were found: give the folder above them",
+        "epoch 1",
+    ]
+    assert [line.number for line in lines] == [1, 2, 4]
+
+
+def test_a_warning_before_training_begins_accuses_nobody() -> None:
+    warns = "W tensorflow/x/dso_loader.cc:64] Could not load dynamic library 'libcudart.so.11.0'"
+    text = f"{warns}; dlerror: libcudart.so.11.0: cannot open shared object file\n"
+    began = observe_text(enumerate(f"{text}Starting training from scratch".split("\n"), 1))
+    stays = observe_text(enumerate(text.split("\n"), 1))
+    assert all(o.data["resumed"] for o in began.observations if o.kind == "line")
+    assert not all(o.data["resumed"] for o in stays.observations if o.kind == "line")

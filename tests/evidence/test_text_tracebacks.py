@@ -133,3 +133,28 @@ def test_a_notebook_that_is_cut_still_names_the_type() -> None:
         "   1602 try:\n-> 1603     return importlib.import_module(name)\n"
     )
     assert (one.type, one.is_cut, one.frames[-1][2]) == ("ImportError", True, "_Lazy._get_module")
+
+
+def test_an_assertion_without_words_says_its_code() -> None:
+    head = 'Traceback (most recent call last):\n  File "prepare.py", line 3, in build\n'
+    [one] = found(f"{head}    assert len(clips) > 1  # a batch\n           ^^^^^\nAssertionError\n")
+    assert one.message == "assert len(clips) > 1"
+    [flat] = found(f"{head}assert os.path.exists(self.index)\nAssertionError\n")
+    assert flat.message == "assert os.path.exists(self.index)"
+    [told] = found(f"{head}    assert clips, 'none'\nAssertionError: none\n")
+    assert told.message == "none"
+
+
+def test_what_rust_says_stands_below_its_place() -> None:
+    [one] = found("thread 'main' panicked at src/handle.rs:9:3:\nno handle 4\n\nepoch 1\n")
+    assert one.message.split("\n")[:2] == ["no handle 4", "src/handle.rs:9:3:"]
+
+
+def test_the_arrow_of_a_notebook_marks_the_line() -> None:
+    [one] = found(
+        "KeyError                       Traceback (most recent call last)\n"
+        "~/work/hooks.py in after_step(self)\n    348     due = step % 2 == 0\n"
+        "--> 349     self.evaluate()\nKeyError: 'm'\n"
+    )
+    assert one.frames == [("~/work/hooks.py", 349, "after_step")]
+    assert one.sources == ["self.evaluate()"]

@@ -19,10 +19,11 @@ from rerail.wording import cut, seconds_in_words
 
 if TYPE_CHECKING:
     from rerail.diagnosis.result import Candidate, Diagnosis
+    from rerail.records import Observation
 
 LIKELY = 0.5
 # What can be said without knowing the cause, the most telling first.
-_OBSERVED = ("{rank_story}", "{hang}", "{crash}", "{exception}{at}")
+_OBSERVED = ("{rank_story}", "{hang}", "{crash}", "{exception}{at}", "{said_last}{at}")
 _LAST = ("{exit_caller} called {exit_call}[ in {where}][ ({step})]", "{ending}{at}")
 
 # The line of a log that is quoted: which kinds are lines, and what is no sentence.
@@ -41,6 +42,7 @@ _NO_SENTENCE = linear(
 )
 _TELLING_CHARS = 15
 _OF_A_CHILD = ("CalledProcessError",)  # what a parent raises does not say why its child failed
+_PARTS = (". ", ": ", "; ", ") ")  # what ends a part of a line
 _MOST_OF_A_LINE = 120
 
 
@@ -100,10 +102,23 @@ def _its_line(leading: Candidate) -> str:
     for observation in leading.speaks_for:
         if observation.kind not in _LINES or not _OF_TEXT.search(observation.source):
             continue
-        text = without_logger(" ".join(observation.text[: _MOST_OF_A_LINE * 8].split()))
+        text = " ".join(observation.text[: _MOST_OF_A_LINE * 8].split())
+        text = without_logger(_from_its_words(leading, observation, text))
         if len(text) >= _TELLING_CHARS and not _NO_SENTENCE.search(text):
             return f": {cut(text, _MOST_OF_A_LINE).rstrip('.: ')}"
     return ""
+
+
+def _from_its_words(leading: Candidate, observation: Observation, text: str) -> str:
+    """Of a long line, from the part on that has the words which tell it."""
+    name = observation.data.get("signature")
+    known = (one for one in leading.cause.signatures if one.name == name)
+    signature = next(known, None) if len(text) > _MOST_OF_A_LINE else None
+    found = linear(signature.pattern).search(text) if signature else None
+    if found is None or found.end() <= _MOST_OF_A_LINE:
+        return text
+    begins = max(text.rfind(mark, 0, found.start()) + len(mark) for mark in _PARTS)
+    return text[begins:] if begins > 1 else text
 
 
 def _first_filled(templates: tuple[str, ...], words: dict[str, str]) -> str | None:

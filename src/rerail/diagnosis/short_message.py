@@ -13,10 +13,12 @@ from rerail.wording import cut, file_name
 
 MOST_MESSAGE = 160
 # XGBoost and others begin a message with "[18:40:29] /build/src/data/data.cc:522: ", torch some
-# with "[enforce fail at inline_container.cc:672] . ", gloo all with "[/build/…/pair.cc:534] ".
+# with "[enforce fail at inline_container.cc:672] . ", gloo all with "[/build/…/pair.cc:534] ",
+# Jittor with "[f 0406 15:14:28.485 56 a.cc:266] ".
 _PLACE_IN_CPP = linear(
     r"\[\d\d:\d\d:\d\d\] \S+:\d+: |\[enforce fail at [\w./-]{1,80}:\d+\] ?\.? ?"
     r"|\[[\w./+-]{1,200}\.(?:cc|cpp|cu|h):\d+\] "
+    r"|\[[a-z] \d{4} \d\d:\d\d:\d\d[.\d]* \d+ [\w.-]+:\d+\] "
 )
 # Words, a place, and only then what is wrong: NCCL's errors, torch's own checks.
 _PLACE_WITHIN = linear(
@@ -28,7 +30,10 @@ _OF_A_LOGGER = linear(
     r"^(?:\[?[IWEF]\d{0,8} [^\]]{0,140}\][ :]*"  # glog, TensorFlow, c10d
     r"|\[[^\]]{0,60}\d\d:\d\d[^\]]{0,60}\][ :]*|\[ *[+\d.]+\] *"  # a time, the kernel's time
     r"|\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d[\d.,:Z+]*[ :]*"
-    r"|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]+:|Fatal: |\(raylet\) "
+    r"|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]+:|Fatal: |error: |\(raylet\) "
+    r"|[\w.]+ - (?:DEBUG|INFO|WARNING|ERROR|CRITICAL) - |(?:ERROR|CRITICAL|FATAL)[ :|-]+"
+    r"|\d\d:\d\d:\d\d[.,\d]* [|-] "
+    r"|E[A-Z\d]\d{4}: (?:\[PID: \d+\] )?[\d:.-]{10,40} |worker-\d+: "  # Ascend, DeepSpeed
     r"|libc\+\+abi: terminating (?:due to|with) uncaught exception of type [^ :]+(?:::[^ :]+)*: "
     r"|\S{1,200}\.(?:cc|cpp|cu|cuh|h|mm?|py):\d+: )"
 )
@@ -42,8 +47,14 @@ _AFTER = linear(r"timed out after (\d{1,9}\.\d{3,20}) seconds")
 _LIBRARY = linear(r"(?:/[\w.+-]+)*/([\w.+-]+\.so)\b")
 _MOST_PREFIXES = 4
 _LEAST_WORDS = 8
-# What is wrong stands in the line below: load_state_dict, Keras.
-_ONLY_ANNOUNCES = linear(r":$|^[\w.]+: Exception encountered when calling .{1,120}\.$")
+# What is wrong stands in the line below: load_state_dict; Keras and TensorFlow say no more before.
+_ONLY_ANNOUNCES = linear(r":$")
+_SAYS_NOTHING = linear(
+    r"Exception encountered when calling .{1,120}\.$|From /job:\S{1,80}:$|\d root error\(s\) found"
+)
+_NUMBERED = linear(r"^\(\d\) ")
+# A sentence that goes on below, with one word: "Unable to load function" and its name.
+_IS_OPEN = linear(r"[^\W\d_]$")
 # torch.load says first what can be done about it, and what it refused only below that.
 _REFUSED = linear(
     r"WeightsUnpickler error: (?P<what>[^\n]{1,200}?)(?: by default)?(?:\.\s|\.?\n|$)"
@@ -63,8 +74,13 @@ def short_message(text: str) -> str:
         lines = [f"{lines[0].partition('. ')[0]}: {refused['what']}"]
     first = _PLACE_IN_CPP.sub("", without_logger(" ".join(lines[0].split())))
     first = _PLACE_WITHIN.sub(": ", first)
-    if _ONLY_ANNOUNCES.search(first):
-        details = [" ".join(line.split()) for line in lines[1:] if line.strip()]
+    details = [" ".join(line.split()) for line in lines[1:] if line.strip()]
+    told = [line for line in details if not _SAYS_NOTHING.search(line)]
+    if told and _SAYS_NOTHING.search(first):
+        first = f"{first.partition(':')[0]}: {_NUMBERED.sub('', told[0])}"
+    elif details and _IS_OPEN.search(first) and " " not in details[0]:
+        first = f"{first} {details[0]}"
+    elif _ONLY_ANNOUNCES.search(first):
         first = f"{first.rstrip('.:')}: {_sizes_told(details[0])}" if details else first
         first += f"; and {len(details) - 1} more" if _are_sizes(details) else ""
     return _whole_sentences(_plain_command(_without_folder(first))).rstrip(".:")

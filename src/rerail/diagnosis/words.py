@@ -45,6 +45,7 @@ def words_of(diagnosis: Diagnosis) -> dict[str, str]:
         else None,
         "step": _step(facts),
         "exception": short_message(str(facts.get("exception_text") or "")),
+        "said_last": _said_last(diagnosis),
         "hang": _hang(diagnosis),
         "waited": _waited(facts),
         "thrown": _thrown(facts),
@@ -132,6 +133,12 @@ def _crash(diagnosis: Diagnosis, words: dict[str, str]) -> str:
     if "where" not in words and not inside:
         return f"The process was killed by {signal}{ending}{words['at']}"
     return f"{signal}{ending}{words['at']}{inside}"
+
+
+def _said_last(diagnosis: Diagnosis) -> str:
+    """What the end of a log says as an error, where nothing was raised."""
+    said = (o.text for o in diagnosis.observations if o.kind == "last-words")
+    return short_message(next(said, ""))
 
 
 def _seen_before(facts: dict[str, Any]) -> str:

@@ -14,6 +14,7 @@ TYPE = "Fatal"  # what such a line has in the place of an exception's type
 WORDS = (
     *("Check failed", "[Fatal]", "what():", "panicked at", ".lua:", "LoadError: ", "ERROR ("),
     *("KALDI_", "GGML_ASSERT", "*** MPI_ERR_", "called MPI_Abort", "(0) ", "(1) "),
+    *("libc++abi: ",),
     *("Assertion failed: ", "Exception in device=", "Exception) ", "Error) ", "yexception) "),
 )
 _FATAL = linear(
@@ -22,12 +23,14 @@ _FATAL = linear(
     r"|\[LightGBM\] \[Fatal\] (?P<lightgbm>.+)"
     r"|^[^\n]{0,300}\.(?:cc|cu|cuh|h|hpp|cpp):\d+: (?P<dmlc>Check failed: .+)"
     r"|^\s*what\(\): +(?P<what>\S.*)"
-    r"|thread '[^'\n]{0,80}' (?:\(\d+\) )?panicked at (?P<rust>.+)"
+    r"|(?:thread '[^'\n]{0,80}' (?:\(\d+\) )?|PANIC => )panicked at (?P<rust>.+)"
     r"|^\S*lua\w*: \S{1,300}\.lua:\d+: (?P<lua>.+)"
     r"|^ERROR: LoadError: (?P<julia>.+)"
-    r"|^(?:ERROR|ASSERTION_FAILED) \([\w-]{1,60}\[\d[^)\n]{0,200}\) (?P<kaldi>.+)"
+    r"|^(?:ERROR|ASSERTION_FAILED) \([\w-]{1,60}\[\d[^\n]{0,200}?\.cc:\d+\) (?P<kaldi>.+)"
     r"|^(?P<kaldi_assert>KALDI_(?:ASSERT|ERR)\b.+)"
     r"|(?P<ggml>GGML_ASSERT.+)"
+    r"|^libc\+\+abi: terminating [\w ]{1,20} uncaught exception of type [\w:<> ]{1,120}?: "
+    r"(?P<cxx>.+)"
     r"|\*\*\* (?P<mpi>MPI_ERR_\w+: .+)"
     r"|^Assertion failed: (?P<assertion>\(.+\), function \S.+, file \S.+, line \d+)"
     r"|Exception in device=\S{1,20}: (?P<xla>.+)"
@@ -37,6 +40,15 @@ _FATAL = linear(
     r"|Resource exhausted|Unavailable|Cancelled|Aborted|Out of range|Unimplemented|Data loss"
     r"|Failed precondition|Deadline exceeded|Permission denied|Unknown): .+)"
 )
+
+
+# What Rust says stands below the place.
+_GOES_ON = linear(r"^\S{1,400}\.rs:\d+:\d+:$|^'[^'\n]+$")
+
+
+def goes_on(message: str) -> bool:
+    """Whether the next lines belong to what a fatal line says."""
+    return _GOES_ON.search(message) is not None
 
 
 def fatal_message(text: str) -> str | None:

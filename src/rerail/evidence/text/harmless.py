@@ -21,7 +21,7 @@ _IDLE_WARNING = linear(
 _LOGGED_AS_WARNING = linear(r"^.{0,100}(?:^|[\[|(\s-])WARN(?:ING)?[\]|):]|^\[\w+ W \d{4}-")
 # The line calls itself a warning, or says that it left a step out.
 _WARNS = linear(
-    r"(?i)^\W*(?:\w+: ?)?warn(?:ing)?\b|\bskipp(?:ing|ed) (?:step|batch|update|iteration)"
+    r"(?i)^\W*(?:\w+: ?)?warn(?:ing)?\b|^W \w+/|\bskipp(?:ing|ed) (?:step|batch|update|iteration)"
 )
 _DEALT_WITH = linear(
     r"(?i)\b(?:ignoring|ignored|skipp(?:ing|ed)|falling back|will fall ?back|using fallback"

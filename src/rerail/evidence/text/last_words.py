@@ -31,6 +31,7 @@ _MARKED = linear(
     r"|^(?:[\w./()-]{1,80}: )?(?:(?:[Ff]atal|[Ii]nternal|[Uu]nexpected|[Uu]nrecoverable) )?"
     r"[Ee]rrors?\b(?:[:!]| \(?\d| in | while | when | at | code)"
     r"|^\W{0,4}(?:ERROR|FATAL|Fatal|Aborting|Abort)\b|^[Ee]rror (?:\w+ing|for|from)\b"
+    r"|^\W{0,3}(?:CUDA|cuda|HIP|NVML|OpenCL|Vulkan|MPI|NCCL|cuDNN|cuBLAS)\b.{0,20}[Ee]rror\b.{0,20}:"
     r"|^(?:\w+-DIAG: )?Error detected|Exception has occurred: |^!+ ?Exception\b|^VERIFY failed"
     # A status of gRPC, Abseil, TensorFlow or ONNX Runtime at the beginning.
     r"|^(?:INTERNAL|INVALID_ARGUMENT|NOT_FOUND|UNAVAILABLE|RESOURCE_EXHAUSTED|UNIMPLEMENTED"
@@ -45,7 +46,8 @@ _FAILS = linear(
     r"|refused|denied|rejected|exceeded|crashed|not found|no such|does not exist|not supported"
     r"|unsupported|unrecogni[sz]ed|page fault|out of memory|mismatch|corrupt(?:ed)?|timed? ?out"
     r"|unexpectedly|invalid|terminated|not available|unavailable|lost|insufficient|incompatible"
-    r"|died|stopped|unhealthy|exception|not (?:installed|implemented|allowed|valid))\b"
+    r"|died|stopped|unhealthy|exception|is expected to"
+    r"|not (?:installed|implemented|allowed|valid))\b"
 )
 # Somebody ended the job: that stands behind the last progress.
 _STOPPED = linear(
@@ -56,7 +58,7 @@ _STOPPED = linear(
     r"|\b(?:time limit|memory limit)\b"
 )
 _NO_FAILURE = linear(
-    r"^[IWD]\d{4} |^[IWD] |(?i)^\W*(?:\[?(?:info|warn\w*|debug|notice|note|hint)\b)"
+    r"^[IWD]\d{4} |^\W{0,3}[IWD] |(?i)^\W*(?:\[?(?:info|warn\w*|debug|notice|note|hint)\b)"
     r"|\bwarn(?:ing)?\b|[\s\[|-](?:INFO|DEBUG)[\s\]:|-]|\.py:\d+: \w*Warning"
     r"|\b(?:ignor(?:e|ed|ing)|skipp(?:ed|ing)|retry(?:ing)?|fall(?:ing)?[ -]?back"
     r"|recover(?:ed|ing)|disabl(?:ed|ing)|deprecat\w+|optional|instead|successfully)\b"
@@ -64,7 +66,7 @@ _NO_FAILURE = linear(
     r"|mean (?:absolute|squared)|error rate|error[=:] ?[-+]?\d*\.\d|\bloss\b[:= ]+[-\d]"
     r"|unable to register|cuInit|already been registered|not used when initializing"
     r"|dependency resolver|which is incompatible|secret value from your vault"
-    r"|^\W*if you (?:get|see)\b|\(\d+ TERMINATED\)|^\W*Wall time: [\d.]+"
+    r"|Assertion .0. failed|^\W*if you (?:get|see)\b|\(\d+ TERMINATED\)|^\W*Wall time: [\d.]+"
     r"|^Error in callback <function|slow_operation|taking a while|extraneous bytes"
 )
 

@@ -25,6 +25,7 @@ from rerail.evidence.text.outcomes import outcome_of
 from rerail.evidence.text.progress import (
     find_finish,
     find_progress,
+    last_begin,
 )
 from rerail.evidence.text.rank_jobs import SEEN_TOGETHER, collect_job
 from rerail.evidence.text.rank_streams import FEWEST, split_streams
@@ -37,7 +38,7 @@ from rerail.evidence.text.scan import Excerpt, read_excerpt
 from rerail.evidence.text.signatures import SYMPTOM, match_signatures
 from rerail.evidence.text.teardown import is_of_teardown, teardown_begins
 from rerail.evidence.text.tracebacks import find_tracebacks
-from rerail.evidence.text.wrapped import unwrapped
+from rerail.evidence.text.wrapped import unwrapped, without_columns
 from rerail.platform.deadline import Deadline, no_deadline
 from rerail.platform.patterns import linear
 from rerail.records import Evidence, Observation
@@ -197,14 +198,14 @@ def _together(texts: list[TextEvidence]) -> Evidence:
 def _observe(
     lines: list[Line], catalogue: Catalogue, label: str, who: str, deadline: Deadline
 ) -> TextEvidence:
-    lines = unwrapped(lines)
+    lines = unwrapped(without_columns(lines))
     tracebacks = find_tracebacks(lines)
     quoted = {(found.file, line) for found in tracebacks for line in found.source_lines}
     points = find_progress(lines, quoted)
     finishes = find_finish(lines)
     exits = find_exits(lines)
     last_line = next((line.number for line in reversed(lines) if line.text.strip()), -1)
-    resumption = Resumption(points, finishes, last_line)
+    resumption = Resumption(points, finishes, last_line, last_begin(lines))
     raised = [t for t in tracebacks if t.type and not t.is_ignored]
     is_told = any(not resumption.after(t.last_line, is_fatal=True) for t in raised)
     words = None if is_told else last_words(lines, resumption, quoted)

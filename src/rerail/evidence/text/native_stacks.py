@@ -31,6 +31,11 @@ _GLIBC = linear(
     r"(?P<library>/?[^\s(]+)\((?P<function>[^)+]*)(?:\+0x[0-9a-f]+)?\) ?\[0x[0-9a-f]+\]"
 )
 _APPLE = linear(r"\d+\s+(?P<library>[\w.+-]+)\s+0x[0-9a-f]{8,} (?P<function>\S.*?)(?: \+ \d+)?$")
+_JULIA_AT = linear(r"in expression starting at (?P<file>[^\s\"]+\.jl):(?P<line>\d{1,9})$")
+_JULIA = linear(
+    r"(?P<function>[^\s()]{1,200}) at (?P<library>\S+?\.(?:so[\d.]*|dylib|dll)) \(unknown line\)"
+    r"|unknown function \(ip: (?:0x)?[0-9a-f]+\)"
+)
 _FAULTHANDLER = linear(
     r"(?:(?P<crashed>Current thread)|Thread) 0x[0-9a-f]+ .*\(most recent call first\)"
     r"|(?P<only>Stack) \(most recent call first\)"
@@ -49,7 +54,7 @@ MOST_FRAMES = 1000  # kept of a stack, the innermost
 @dataclass
 class NativeStack:
     first: Line
-    tool: str  # debugger, glibc, crash-report, faulthandler, py-spy
+    tool: str  # debugger, glibc, crash-report, faulthandler, py-spy, julia
     frames: list[tuple[str, str]] = field(default_factory=list)
     fatal: str = ""
     deepest: int = 0  # the highest frame number
@@ -107,8 +112,9 @@ def find_native_stacks(lines: Sequence[Line]) -> list[NativeStack]:
     fatal = ""
     current: NativeStack | None = None
     quiet = 0
+    before = text = ""
     for line in lines:
-        text = line.text
+        before, text = text, line.text.strip() if line.text[:3] == "in " else line.text
         if "atal " in text and (match := _FATAL.search(text)):
             fatal = (match.group("fatal") or match.group("windows")).strip()
         dump_of = _dump_begins(text)
@@ -134,6 +140,9 @@ def find_native_stacks(lines: Sequence[Line]) -> list[NativeStack]:
                 is_of_crash=_is_of_crash(text),
                 is_of_main=tool == "py-spy" and '"MainThread"' in text,
             )
+            if dump_of == "julia" and (at := _JULIA_AT.match(text)):
+                current.fatal, current.is_of_crash = before, True
+                current.where = {"file": at["file"], "line": int(at["line"]), "function": ""}
             found.append(current)
         if frame:
             if current.where is None and frame.place:
@@ -154,6 +163,8 @@ def _dump_begins(text: str) -> str | None:
         return "py-spy"
     if "(most recent call first)" in text and _FAULTHANDLER.search(text):
         return "faulthandler"
+    if text.startswith("in expression starting") and _JULIA_AT.match(text):
+        return "julia"
     return None
 
 
@@ -195,6 +206,8 @@ def _frame(text: str, current: NativeStack | None) -> _Frame | None:
         return _python_frame("faulthandler", match)
     if current and current.tool == "py-spy" and (match := _PYSPY_FRAME.match(text)):
         return _python_frame("py-spy", match)
+    if current and current.tool == "julia" and (match := _JULIA.match(text)):
+        return _Frame("julia", match["library"] or "", match["function"] or "??")
     stripped = text.lstrip()
     if stripped.startswith(("#", "* frame", "frame #")):
         if "`" in text and (match := _LLDB.match(text)):

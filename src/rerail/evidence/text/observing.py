@@ -74,6 +74,7 @@ class TextObserver:
         self.words: TracebackText | None = (
             None  # what the end says as an error, where nothing was raised
         )
+        self._told = ""  # of those words the line by which a cause is known
         self._causes_at: dict[int, set[str]] = {}
         self._fatal: list[TracebackText] = []
         self._has_own_exception = False  # one that is no echo
@@ -203,7 +204,11 @@ class TextObserver:
         self._fatal = own or [found for found, _ in fatal]
 
     def _is_in_words(self, match: SignatureMatch) -> bool | None:
-        return (self.words is not None and match.traceback is self.words) or None
+        if self.words is None or match.traceback is not self.words:
+            return None
+        line = match.text.removeprefix(f"{self.words.full_type}: ")
+        self._told = self._told or (line if line in self.words.message.split("\n") else "")
+        return True
 
     def last_words(self) -> None:
         if (words := self.words) is None:
@@ -219,7 +224,9 @@ class TextObserver:
             stream=words.stream or self._who,
         )
         if is_marked:
-            self.found.facts.setdefault("exception_text", words.message[:MOST_MESSAGE])
+            said = [line for line in words.message.split("\n") if line != self._told]
+            text = "\n".join([*filter(None, [self._told]), *said])
+            self.found.facts.setdefault("exception_text", text[:MOST_MESSAGE])
 
     def raised(self) -> None:
         """What ended it, and where; of several ranks, the one that failed first.

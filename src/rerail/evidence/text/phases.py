@@ -205,6 +205,11 @@ _SAID = (
     ),
     _place("evaluation", r"(?:evaluat|validat)ing\b"),
     _place(
+        "forward",
+        r"^\W*(?:start(?:ing|ed)?|begin(?:ning)?|run(?:ning)?) (?:\w+ ){0,2}train(?:ing)?\b",
+        r"^\W*training(?:\.{2,3}|:)?$|\bmain: begin training\b",
+    ),
+    _place(
         "collective",
         r"all_?reduce|all_?gather|ncclAll|WorkNCCL|ProcessGroupNCCL|SeqNum=|stalled",
     ),
@@ -224,6 +229,8 @@ _SAID = (
 # Words of code that have a checkpoint in them and load none.
 _NO_CHECKPOINT = linear(
     r"(?i)\w*resume_from_checkpoint\w*|(?:gradient|activation|use|enable)\w*_checkpoint\w*"
+    # Handed on to whoever trains, or one of many settings.
+    r"|\w*(?:ckpt|checkpoint)\w* ?= ?[\w.]+[,)]|\bargs\.\w*(?:ckpt|checkpoint)\w*[,)]"
     r"|checkpoint_(?:activations|wrapper|sequential)\w*|utils\.checkpoint|\bcheckpoint\("
 )
 

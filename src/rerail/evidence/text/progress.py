@@ -41,6 +41,7 @@ _FINISH_WORDS = (
     *("finish", "complet", "done", "ended", "succe", "saved", "stopped", "goodbye"),
     *("train_runtime", "training time"),
 )
+_BEGINS = linear(r"(?i)^\W*(?:start(?:ing|ed)?|begin(?:ning)?) (?:\w+ ){0,2}training\b")
 _NOT_FINISHED = linear(
     r"(?i)\bnot |fail|error|abort|interrupt|killed|unexpected|before|terminated"
     r"|with exit code [1-9]"
@@ -125,6 +126,16 @@ def find_finish(lines: Iterable[Line]) -> list[Line]:
         and _says_finished(line.text)
         and not _NOT_FINISHED.search(line.text)
     ]
+
+
+def last_begin(lines: Sequence[Line]) -> int:
+    """The number of the last line in which training is announced; -1 where none is."""
+    begins = (
+        line.number
+        for line in reversed(lines)
+        if "rain" in line.text and _BEGINS.search(line.text[:200])
+    )
+    return next(begins, -1)
 
 
 def _says_finished(text: str) -> bool:

@@ -21,8 +21,13 @@ _Key = tuple[object, ...]
 
 class Resumption:
     def __init__(
-        self, points: Sequence[ProgressPoint], finishes: Sequence[Line], last_line: int = -1
+        self,
+        points: Sequence[ProgressPoint],
+        finishes: Sequence[Line],
+        last_line: int = -1,
+        begun_at: int = -1,
     ) -> None:
+        self._begun_at = begun_at
         self._lines = [point.line.number for point in points]
         self._keys = [_key(point) for point in points]
         self._next = _next_keys(points, self._keys)
@@ -32,12 +37,14 @@ class Resumption:
     def after(self, line: int, *, is_fatal: bool, is_warning: bool = False) -> bool:
         """Whether the program went on after the line.
 
-        `is_fatal` demands progress as proof; after what only warns, the first step is enough, and
-        after what nobody raised too, where the text ends with that step.
+        `is_fatal` demands progress as proof; after what only warns, the first step is enough, or
+        that training is announced, and after what nobody raised a step that the text ends with.
         """
         at = bisect.bisect_right(self._lines, line)
         steps = self._advanced(at)
         finished = self._last_finish > line
+        if is_warning and self._begun_at > line:
+            return True
         if steps >= 1 and (is_warning or (self._ends_in_progress and not is_fatal)):
             return True
         return steps >= _ENOUGH or (finished and (steps >= 1 or not is_fatal))

@@ -223,7 +223,7 @@ def _on_tracebacks(
                 cause,
                 signature,
                 traceback.last_line,
-                shown,
+                shown if traceback.frames else _line_around(subject, match) or shown,
                 traceback.stream,
                 traceback.file,
                 groups,
@@ -231,6 +231,12 @@ def _on_tracebacks(
                 traceback.stamp,
             )
             break
+
+
+def _line_around(subject: str, match: re.Match[str]) -> str:
+    """Of several lines that native code said, the one that has the words."""
+    begins = subject.rfind("\n", 0, match.end()) + 1 if match.end() else 0
+    return subject[begins:].partition("\n")[0].strip()
 
 
 def _subjects(signature: Signature, traceback: TracebackText) -> Iterator[tuple[str, str]]:

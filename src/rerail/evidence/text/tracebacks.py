@@ -29,6 +29,8 @@ _IPYTHON_FRAME = linear(
     r"\s*(?:File )?(?P<file>(?:[~/\w.]|[A-Za-z]:\\)[^\s()]*?\.pyx?|<ipython-input[^>]*>)"
     r"(?: in |:\d+, in |\(\d+\) in )(?P<function>[\w<>.]+)\("
 )
+_ARROW = linear(r"-+> ?(?P<line>\d{1,9})\s(?P<code>.*)")
+_MARKED = ("-->", "--->", "---->", "[Previous line")  # what begins a line of code without a space
 _NAME = r"(?:[A-Za-z_]\w*\.)*[A-Z_a-z]\w*"
 _TELLING = (
     r"(?:(?:[A-Za-z_]\w*\.)*"
@@ -58,6 +60,8 @@ _NEW_RECORD = linear(
 )
 _MOST_MESSAGE_LINES = 24
 _MOST_MESSAGE_CHARS = 4000
+_MOST_SOURCE = 160  # of a frame's line
+_MOST_ASSERTED = 300  # characters of the code of an assertion
 _MOST_FRAMES = 400  # kept of one traceback: the outermost and the innermost half
 
 
@@ -140,6 +144,17 @@ class TracebackText:
             self.folded_count += len(self.frames) - _MOST_FRAMES
             del self.frames[half:-half], self.sources[half:-half]
 
+    def add_source(self, text: str) -> None:
+        """The code of the last frame; IPython marks its line among others, with its number."""
+        if not self.frames:
+            return
+        if text.startswith("--") and (arrow := _ARROW.match(text)):
+            file, line, function = self.frames[-1]
+            self.frames[-1] = (file, line or int(arrow["line"]), function)
+            self.sources[-1] = arrow["code"].strip()[:_MOST_SOURCE]
+        elif not self.sources[-1] and text.strip(" \t~^"):
+            self.sources[-1] = text.strip()[:_MOST_SOURCE]
+
     @property
     def text(self) -> str:
         return f"{self.full_type}: {self.message}" if self.message else self.full_type
@@ -181,6 +196,7 @@ class _Reader:
         self._found: list[TracebackText] = []
         self._ignored_at: dict[str, int] = {}
         self._dump_at: dict[str, int] = {}
+        self._before: dict[str, str] = {}  # the last line with words on it
 
     def finish(self) -> list[TracebackText]:
         for stream in list(self._open):
@@ -218,13 +234,14 @@ class _Reader:
             frame = _IPYTHON_FRAME.match(text)
         if frame:
             self._frame(line, stream, current, frame)
-            return
-        if current is None:
+        elif current is None:
             self._lone(line, stream)
         elif not current.found.type:
             self._inside(line, stream, current)
         else:
             self._message(line, stream, current)
+        if words := text.strip(" \t~^"):
+            self._before[stream] = words
 
     def _header(self, line: Line, stream: str, before: str) -> None:
         previous = self._open.get(stream)
@@ -258,7 +275,7 @@ class _Reader:
     def _inside(self, line: Line, stream: str, current: _Open) -> None:
         """Between the frames and the exception: source lines, carets, blank lines."""
         text = line.text
-        if not text or text[0] in " \t" or text.startswith(("--->", "---->", "[Previous line")):
+        if not text or text[0] in " \t" or text.startswith(_MARKED):
             stripped = text.strip()
             is_indented_little = len(text) - len(text.lstrip()) < 3
             lone = _EXCEPTION.match(stripped) if stripped and is_indented_little else None
@@ -267,9 +284,7 @@ class _Reader:
                 return
             current.source_lines += 1
             current.found.source_lines.append(line.number)
-            sources = current.found.sources
-            if sources and not sources[-1] and text.strip(" \t~^"):
-                sources[-1] = text.strip()[:160]
+            current.found.add_source(text)
             if current.source_lines > 60:
                 self._close(stream)
             return
@@ -290,10 +305,17 @@ class _Reader:
         full_type, message = found.groups()
         current.found.full_type = full_type
         current.found.type = full_type.rpartition(".")[2]
-        current.found.message = (message or "").strip()
+        current.found.message = (message or "").strip() or self._asserted(line, full_type)
         current.found.last_line = line.number
         current.found.message_lines.append(line.number)
         current.found.stamp_text = line.stamp_text or current.found.stamp_text
+
+    def _asserted(self, line: Line, full_type: str) -> str:
+        """An assertion without words of its own says what it is in its code."""
+        before = self._before.get(f"{line.file}:{line.stream}", "")
+        if full_type != "AssertionError" or not before.startswith("assert "):
+            return ""
+        return before.partition("  #")[0].partition(" # ")[0].strip()[:_MOST_ASSERTED]
 
     def _message(self, line: Line, stream: str, current: _Open) -> None:
         """Lines after the exception line belong to its message until something else begins."""
@@ -314,7 +336,10 @@ class _Reader:
             if next_exception:
                 self._lone(line, stream, next_exception)
             return
-        current.found.message += "\n" + text.strip()
+        is_place = current.message_lines == 1 and current.found.message.endswith(":")
+        is_place = is_place and current.found.type == fatal_lines.TYPE
+        said = (text.strip(), current.found.message)  # Rust's words go before their place
+        current.found.message = "\n".join(said if is_place else said[::-1])
         current.found.message_lines.append(line.number)
 
     def _lone(self, line: Line, stream: str, found: re.Match[str] | None = None) -> None:
@@ -343,8 +368,12 @@ class _Reader:
         message = fatal_lines.fatal_message(line.text)
         if message is None:
             return
-        found = _Open(line, has_header=False).found
+        opened = _Open(line, has_header=False)
+        found = opened.found
         found.type = found.full_type = fatal_lines.TYPE
         found.message = message[:_MOST_MESSAGE_CHARS]
         found.message_lines.append(line.number)
-        self._found.append(found)
+        if fatal_lines.goes_on(message):
+            self._open[stream] = opened
+        else:
+            self._found.append(found)

@@ -1,8 +1,9 @@
-"""Puts lines together again that a console broke at its width, in the middle of words.
+"""Puts lines together again that a console broke at its width.
 
 In: clean lines. Out: lines; what was broken keeps the number of its first line. A console of width
 w shows several lines of exactly w characters that the next line goes on with, and none that is
-longer; any other text is left alone.
+longer; any other text is left alone. Rich breaks the middle one of its columns between words:
+level, message, and the file on the right, which comes off.
 """
 
 from __future__ import annotations
@@ -12,10 +13,36 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rerail.evidence.text.lines import Line
+from rerail.platform.patterns import linear
 
 NARROWEST, WIDEST = 60, 200
 ENOUGH = 3  # lines of the greatest width that go on in the next
 MOST_JOINED = 12  # lines that become one
+
+
+# As rich's handler prints a record, and how far to the right the rest of its message begins.
+_OF_RICH = linear(
+    r"\s*(?:\S{1,30} +)?(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) +(?P<words>\S.*?) {2,}"
+    r"[\w.-]{1,60}\.py:\d{1,6}$"
+)
+_LEFT_COLUMNS = 16
+
+
+def without_columns(lines: Sequence[Line]) -> list[Line]:
+    """The records of rich's logger, each as one line."""
+    joined: list[Line] = []
+    count = 0  # of the lines that the record at the end of `joined` has taken
+    for line in lines:
+        if ".py:" in line.text and (found := _OF_RICH.match(line.text)):
+            joined.append(replace(line, text=f"{found['level']}: {found['words']}"))
+            count = 1
+        elif 0 < count < MOST_JOINED and line.text.startswith(" " * _LEFT_COLUMNS):
+            joined[-1] = replace(joined[-1], text=f"{joined[-1].text} {line.text.strip()}")
+            count += 1
+        else:
+            joined.append(line)
+            count = 0
+    return joined
 
 
 def unwrapped(lines: Sequence[Line]) -> list[Line]:
