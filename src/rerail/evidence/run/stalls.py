@@ -277,7 +277,7 @@ def _waits_for(
         return words
     its = f" in {place_in_words(there)}" if (there := _where(run, other)) else ""
     is_full = other.waits.kind == "pipe" and _writes(other)
-    what = "somebody to read what it writes" if is_full else other.waits.words
+    what = "somebody to read what it writes into a pipe" if is_full else other.waits.words
     return f"{words}, which waits{its} for {what}"
 
 
