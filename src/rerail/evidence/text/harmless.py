@@ -41,7 +41,7 @@ _DEALT_WITH = linear(
 _INFORMS = linear(
     r"^I\d{4} \d\d:\d\d:\d\d|^I (?:tensorflow|external|xla|tsl|\./tensorflow)/"
     r"|^(?:W\S* [^\n]{0,80}|WARNING\S* ?)?Unable to initialize backend '"
-    r"|xla_bridge\S*:? Unable to initialize backend '"
+    r"|coredump_hook\.cc:\d+\] RAW: |xla_bridge\S*:?(?:\d+\])? Unable to initialize backend '"
     r"|dso_loader\.cc:\d+\] Could not load dynamic library '(?:lib)?nvinfer"
 )
 # What a logger gives the level of information, after a time and a name.

@@ -66,6 +66,7 @@ _NO_FAILURE = linear(
     r"|mean (?:absolute|squared)|error rate|error[=:] ?[-+]?\d*\.\d|\bloss\b[:= ]+[-\d]"
     r"|unable to register|cuInit|already been registered|not used when initializing"
     r"|dependency resolver|which is incompatible|secret value from your vault"
+    r"|Unable to initialize backend '|^qt\.|^ALSA lib|coredump_hook\.cc"
     r"|Assertion .0. failed|^\W*if you (?:get|see)\b|\(\d+ TERMINATED\)|^\W*Wall time: [\d.]+"
     r"|^Error in callback <function|slow_operation|taking a while|extraneous bytes"
 )
