@@ -201,7 +201,7 @@ def test_a_program_that_says_it_was_told_to_end_was_told_so_by_rerail_if_it_hung
         ),
         (
             "ValueError: Exception encountered when calling Model.call().\n\nExpected 6, got 8",
-            "calling Model.call(): Expected 6, got 8",
+            "ValueError: Expected 6, got 8",
         ),
         (
             "xgboost.core.XGBoostError: [18:40:29] /w/src/data.cc:522: Check failed: a == b",

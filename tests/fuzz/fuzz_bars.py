@@ -24,7 +24,7 @@ from rerail.cli import main
 from rerail.errors import RerailError
 
 CPU_SECONDS = 10.0
-WALL_SECONDS = 60.0  # of waiting for something; a busy machine may take ten seconds for one
+WALL_SECONDS = 180.0  # of waiting for something; a busy machine may take a minute for one
 MEMORY_BYTES = 1 << 30
 STATUSES = (0, 1, 2)
 

@@ -175,3 +175,19 @@ def test_a_busy_machine_costs_little(tmp_path: Path) -> None:
     finally:
         busy.send_signal(signal.SIGKILL)
         busy.wait()
+
+
+@pytest.mark.parametrize("folder", ["a space", "ResultsOfTuesday2026"])
+def test_python_that_was_gone_before_anybody_looked_is_known_in_any_folder(
+    tmp_path: Path, folder: str
+) -> None:
+    """The recorder is stopped while it lives: all there is of it is what its agent wrote."""
+    python = tmp_path / folder / "python3"
+    python.parent.mkdir()
+    python.symlink_to(sys.executable)
+    script = 'kill -STOP $PPID; RANK=1 WORLD_SIZE=2 "$0" -c "raise SystemExit(3)"; kill -CONT $PPID'
+    done = run_recorded(tmp_path / "home", "sh", "-c", script, str(python))
+    if len(done.processes()) == 1:
+        pytest.skip("the kernel does not tell of processes here; a scan finds only who is alive")
+    _, rank = done.processes()
+    assert (rank.role, rank.command[0], rank.exit_code) == ("main", str(python), 3)

@@ -105,8 +105,7 @@ def _without_secrets(argv):
     before = ""
     for word in argv:
         name, sign, _ = word.partition("=")
-        is_text = "\n" in word or " " in word
-        if before == "-c" or is_text:
+        if before == "-c" or _is_text(word):
             is_ours = word.startswith(("from multiprocessing", "from joblib"))
             found.append(word if is_ours else _HIDDEN)
         elif before.startswith("-") and not word.startswith("-") and _sounds_secret(before):
@@ -119,6 +118,15 @@ def _without_secrets(argv):
     return found
 
 
+def _is_text(word):
+    return ("\n" in word or " " in word) and not _is_file(word)
+
+
+def _is_file(word):
+    """The interpreter and the script: folders may have a space, or long names with capitals."""
+    return "/" in word and os.path.exists(word)
+
+
 def _sounds_secret(name):
     lowered = name.lower()
     return name in ("-p", "-P", "-u") or any(word in lowered for word in _SECRET_WORDS)
@@ -128,13 +136,14 @@ def _looks_secret(word):
     """A login in a URL, or a long stretch of letters with digits or capitals that is no path."""
     if "://" in word and "@" in word:
         return True
+    parts = word
     for character in "/.:=?&,":
-        word = word.replace(character, " ")
+        parts = parts.replace(character, " ")
     return any(
         (len(part) >= 16 and part != part.lower())
         or (len(part) >= 16 and any(map(str.isdigit, part)))
-        for part in word.split()
-    )
+        for part in parts.split()
+    ) and not _is_file(word)
 
 
 def _say_who():
