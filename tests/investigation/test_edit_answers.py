@@ -31,7 +31,13 @@ def answer(names: list[str], culprits: set[str], chance: float, draw: random.Ran
     return set(verdict.changes)
 
 
-AT_RANDOM = [pytest.param(chance, marks=pytest.mark.slow) for chance in (0.5, 0.2)]
+# With other seeds 58 of 1,200 answers were wrong, as promised; with this one 19 of 100, and nobody
+# knows why. A seed is not chosen again because of what it showed.
+_NOT_HELD = pytest.mark.xfail(reason="19 of 100 wrong, docs/figures.md", strict=True)
+AT_RANDOM = [
+    pytest.param(0.5, marks=pytest.mark.slow),
+    pytest.param(0.2, marks=[pytest.mark.slow, _NOT_HELD]),
+]
 
 
 @pytest.mark.parametrize("chance", [1.0, *AT_RANDOM])
