@@ -153,8 +153,8 @@ def test_what_rust_says_stands_below_its_place() -> None:
 def test_the_arrow_of_a_notebook_marks_the_line() -> None:
     [one] = found(
         "KeyError                       Traceback (most recent call last)\n"
-        "~/work/hooks.py in after_step(self)\n    348     due = step % 2 == 0\n"
+        "~/project/hooks.py in after_step(self)\n    348     due = step % 2 == 0\n"
         "--> 349     self.evaluate()\nKeyError: 'm'\n"
     )
-    assert one.frames == [("~/work/hooks.py", 349, "after_step")]
+    assert one.frames == [("~/project/hooks.py", 349, "after_step")]
     assert one.sources == ["self.evaluate()"]

@@ -69,16 +69,6 @@ def test_what_a_rank_starts_is_no_rank_where_the_recorder_did_not_see_it() -> No
     assert [p.pid for p in with_boxes([rank], [box(10, rank=1), box(11, 10, rank=1)])] == [10]
 
 
-def test_a_rank_last_seen_as_a_copy_of_its_shell_is_a_rank() -> None:
-    """The news of its exec was lost; its black box tells that it became Python."""
-    shell = ProcessRecord(10, 7, 1, "shell", "sh", ["sh", "-c", "for …"], 1.0)
-    copy = ProcessRecord(11, 7, 10, "shell", "sh", ["sh", "-c", "for …"], 1.0)
-    _, rank = with_boxes([shell, copy], [box(11, 10, rank=1)])
-    assert (rank.role, rank.rank, rank.command) == ("rank", 1, ["python"])
-    _, main = with_boxes([shell, copy], [box(11, 10)])
-    assert (main.role, main.rank) == ("main", None)
-
-
 _NUMBER = st.none() | st.integers(0, 5)
 
 

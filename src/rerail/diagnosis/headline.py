@@ -9,7 +9,7 @@ not be.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rerail.catalogue import fill, gaps
 from rerail.diagnosis.short_message import without_logger
@@ -67,27 +67,27 @@ def headline(diagnosis: Diagnosis) -> str:
 
 
 def _more(diagnosis: Diagnosis, leading: Candidate, words: dict[str, str], said: str) -> str:
-    """What led to the exception or came of it, and what the run was busy with when it was ended."""
-    if "afterwards" in words and words.get("exception", "\0") in said:
-        return f"; {words['afterwards']}"
-    if str(diagnosis.facts.get("exception")) in _OF_A_CHILD and (line := _its_line(leading)):
+    """One thing more: what led to the exception or came of it, or what was ended from outside."""
+    facts, hang = diagnosis.facts, diagnosis.facts.get("hang") or {}
+    if words.get("exception", "\0") in said:
+        if "afterwards" in words:
+            return f"; {words['afterwards']}"
+        if diagnosis.outcome.kind == "ok":
+            return "; the command went on, and ended well"
+    if str(facts.get("exception")) in _OF_A_CHILD and (line := _its_line(leading)):
         return "" if line[2:] in said or said[:40] in line else f"; it had said{line}"
-    if diagnosis.outcome.kind == "ok" and words.get("exception", "\0") in said:
-        return "; the command went on, and ended well"
-    hang = diagnosis.facts.get("hang") or {}
-    if (
-        words.get("hang", "\0") in said
-        and "exception" in words
-        and diagnosis.outcome.kind == "exit"
-    ):
-        return f"; then {words['exception']}"
-    if hang.get("kind") == "busy" and leading.cause.policy.is_from_outside and "where" in words:
+    if words.get("hang", "\0") in said:
+        raised = diagnosis.outcome.kind == "exit" and words.get("exception")
+        return f"; then {raised}" if raised else ""
+    return _before_it_was_ended(facts, hang, words) if leading.cause.policy.is_from_outside else ""
+
+
+def _before_it_was_ended(facts: dict[str, Any], hang: dict[str, Any], words: dict[str, str]) -> str:
+    if hang.get("kind") == "busy" and "where" in words:
         silent = seconds_in_words(hang["seconds"])
         return f"; it had run for {silent} without a step or output, in {words['where']}"
-    quiet = diagnosis.facts.get("seconds_without_step")
-    if quiet and leading.cause.policy.is_from_outside and "hang" not in words:
-        return f"; the last step was {seconds_in_words(quiet)} before"
-    return ""
+    quiet = facts.get("seconds_without_step") if "hang" not in words else None
+    return f"; the last step was {seconds_in_words(quiet)} before" if quiet else ""
 
 
 def _told(leading: Candidate, words: dict[str, str]) -> str:

@@ -29,6 +29,7 @@ from rerail.wording import (
 if TYPE_CHECKING:
     from rerail.diagnosis.result import Diagnosis
 
+_PID = linear(r" \(pid (\d+)\)")  # one parenthesis inside another is hard to read
 _AT_THE_SIDE = ("shell", "helper", "daemon", "launcher")
 _MOST_WORDS = 100
 
@@ -72,9 +73,6 @@ def words_of(diagnosis: Diagnosis) -> dict[str, str]:
     if crash := _crash(diagnosis, words):
         words["crash"] = crash
     return words
-
-
-_PID = linear(r" \(pid (\d+)\)")  # one parenthesis inside another is hard to read
 
 
 def _at(words: dict[str, str]) -> str:

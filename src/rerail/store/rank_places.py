@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from rerail.platform.command_line import is_python, program_name
+from rerail.platform.command_line import program_name
 from rerail.records import BlackBox, ProcessRecord
 
 
@@ -67,12 +67,6 @@ def _not_seen(
             )
 
 
-def _became_python(process: ProcessRecord, box: BlackBox) -> bool:
-    """Whether it was last seen as a copy of the shell that started it, and then ran Python."""
-    was = process.command[0] if process.command else ""
-    return bool(box.argv) and is_python(box.argv[0]) and not is_python(was)
-
-
 def _program(box: BlackBox) -> str:
     return program_name(box.argv[0]) if box.argv else ""
 
@@ -85,9 +79,6 @@ def _told(process: ProcessRecord, box: BlackBox | None) -> ProcessRecord:
     if box is None:
         return process
     is_worker = process.role == "loader-worker"
-    if process.role == "shell" and _became_python(process, box):
-        role = "main" if box.rank is None or box.rank == process.rank else "rank"
-        process = replace(process, role=role, name=_program(box), command=box.argv)
     return replace(
         process,
         rank=_rank_of(process, box),

@@ -1,7 +1,8 @@
 """What a file is, seen in its first bytes: compressed, an archive, or neither.
 
-In: the first HEAD_BYTES of a file. Out: the name of the kind. Pure, and apart from the readers of
-compressed files and archives, which a plain log need not load.
+In: the first HEAD_BYTES of a file. Out: the name of the kind. Here too is the little that plain
+files, compressed files and archives share: a file's way to be opened, and its name as it is shown.
+Apart from the readers of the latter two, which a plain log need not load. Pure.
 """
 
 from __future__ import annotations
