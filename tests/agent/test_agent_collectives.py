@@ -42,6 +42,7 @@ def last_rank(boxes: list[BlackBox]) -> BlackBox:
     return next(box for box in boxes if box.rank is not None)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("stub_alone", [False, True])
 def test_the_last_calls_of_a_rank(run: Runner, tmp_path: Path, stub_alone: bool) -> None:
     script = tmp_path / "one.py"

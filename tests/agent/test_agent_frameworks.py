@@ -111,6 +111,7 @@ model = GradientBoostingRegressor(n_estimators=12).fit(x, y)
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("package", "program", "steps", "epoch"),
     [

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -143,3 +144,17 @@ def test_a_census_goes_unnoticed(run: Runner, python: str) -> None:
     assert "kept" not in ended.stdout and "changed" not in ended.stdout
     assert ended.stdout.endswith("done\n")
     assert list(ended.folder.glob("*.census"))
+
+
+@pytest.mark.parametrize("version", ["3.10", "3.11"])
+def test_a_living_subinterpreter_leaves_the_exit_status_alone(version: str, tmp_path: Path) -> None:
+    program = (
+        "import sys, _xxsubinterpreters as s\n"
+        "one = s.create()\n"
+        "s.run_string(one, 'import threading')\n"
+        "sys.exit(2)\n"
+    )
+    command = [find_python(version), "-c", program]
+    recorded = [sys.executable, "-m", "rerail", "run", "--", *command]
+    ended = subprocess.run(recorded, cwd=tmp_path, capture_output=True, timeout=60, check=False)
+    assert ended.returncode == 2, ended.stderr

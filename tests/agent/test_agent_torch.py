@@ -43,6 +43,7 @@ def test_what_the_box_knows_of_a_training(run: Runner) -> None:
     assert all(file.size_bytes > 0 for file in box.files)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_results_are_bit_identical(run: Runner, method: str) -> None:
     few = ["2", "--epochs", "2"] if method == "fork" else ["1", "--epochs", "1"]
@@ -58,6 +59,7 @@ def test_results_are_bit_identical(run: Runner, method: str) -> None:
         assert all(box.fork_parent_had_threads is not None for box in workers)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_worker_that_crashes(run: Runner, faults: str, method: str) -> None:
     """torch's workers install their own handlers over ours, and print their own sentence."""
@@ -105,6 +107,7 @@ except RuntimeError as error: print("refused")
     assert ended.box.loss == 2.5
 
 
+@pytest.mark.thorough
 def test_tracebacks_and_warnings_show_nothing_of_ours(run: Runner, tmp_path: Path) -> None:
     script = tmp_path / "fails.py"
     script.write_text("""
@@ -134,6 +137,7 @@ attempt(y.backward)
     assert ended.stderr.count("Traceback") >= 6
 
 
+@pytest.mark.thorough
 def test_objects_of_torch_behave_the_same(run: Runner, tmp_path: Path) -> None:
     script = tmp_path / "objects.py"
     script.write_text("""
@@ -250,6 +254,7 @@ Crash.apply(w).sum().backward()
     assert any("libtorch" in library for library in libraries)
 
 
+@pytest.mark.thorough
 def test_collectives(run: Runner, tmp_path: Path) -> None:
     script = tmp_path / "ranks.py"
     script.write_text("""

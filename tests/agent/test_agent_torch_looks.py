@@ -71,6 +71,7 @@ lose(lambda: (w * 11).backward())
 """
 
 
+@pytest.mark.thorough
 def test_the_library_and_the_stub_see_the_same(run: Runner) -> None:
     by_library = run(["-c", SEEN], seconds=120)
     by_stub = run(["-c", STUB_ALONE + SEEN], seconds=120)

@@ -17,6 +17,7 @@ from rerail.platform.python_flags import needs_preload
 
 HERE = Path(__file__).resolve().parent
 STUB = HERE / "stub"
+IN_MEMORY = "RERAIL_AGENT_MEMORY"
 NO_LIBRARY = "no C library: a crash leaves no stacks. Install gcc, then rerail again"
 # macOS has DYLD_INSERT_LIBRARIES for it, and takes that away from every program that system
 # integrity protection covers, /usr/bin/python3 and /bin/sh among them, and so from their children.
@@ -43,14 +44,22 @@ def inject(
     t0_ns: int,
     preload: bool | None = None,
     use_census: bool = True,
+    memory: Path | None = None,
 ) -> Injection:
-    """What to add to `environ`. `preload` forces LD_PRELOAD on or off; None looks at `command`."""
+    """What to add to `environ`. `preload` forces LD_PRELOAD on or off; None looks at `command`.
+
+    `memory` is the folder of the run in memory, which the agent prefers to `agent_dir`.
+    """
     notes = []
     variables = {
         "RERAIL_AGENT": str(agent_dir.absolute()),
         "RERAIL_T0": str(t0_ns),
         "PYTHONPATH": _in_front(str(STUB), environ.get("PYTHONPATH")),
     }
+    if memory is not None:
+        variables[IN_MEMORY] = str(memory)
+    elif IN_MEMORY in environ:
+        variables[IN_MEMORY] = ""  # of a run around this one
     if not use_census:
         variables["RERAIL_CENSUS"] = "0"
     library = native_library()

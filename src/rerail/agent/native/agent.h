@@ -1,9 +1,8 @@
 /* The agent's native part: what its files share.
  *
- * Comes in: RERAIL_AGENT (a folder) and RERAIL_T0 from the environment. Goes out: up to four files
- * per process in that folder, <pid>-<start>.box, .crash, .stacks and, for its children, .boxes.
- * Promises: no output, no
- * Python API at link time, nothing allocated or locked inside a signal handler, and every
+ * Comes in: RERAIL_AGENT, RERAIL_AGENT_MEMORY (folders) and RERAIL_T0 from the environment. Goes
+ * out: up to four files per process in one of the two folders, <pid>-<start>.box, .crash, .stacks
+ * and, for its children, .boxes (folders.c says in which one). Promises: no output, no Python API at link time, nothing allocated or locked inside a signal handler, and every
  * failure leaves the user's program as it was and a bit set in the box.
  */
 #ifndef RERAIL_AGENT_H
@@ -21,7 +20,7 @@
 #define BOX_VERSION 1
 #define BOX_SIZE 32768
 /* What stub and library hand to each other; INTERFACE in rerail_layout.py says when it changes. */
-#define AGENT_INTERFACE 3
+#define AGENT_INTERFACE 4
 
 struct box_head {
   char magic[8];
@@ -75,10 +74,9 @@ extern volatile int agent_pid;     /* whose files these are */
 int files_open(void);
 void files_complete(void);
 void files_python_forks(void); /* os.fork begins */
-int files_create(int pid, int64_t start, const char *ending);
-void files_remove(int pid, int64_t start, const char *ending);
 int files_open_crash_file(int pid); /* async-signal-safe: also used inside the handler */
 int files_crash_fd_is_ours(void);
+void files_release_reserve(void); /* at the end of a process that did not crash */
 int64_t monotonic_ns(void);
 int count_threads(void);
 

@@ -96,6 +96,7 @@ static void on_fatal_signal(int sig, siginfo_t *info, void *context) {
   int me = machine_thread_id();
   int nobody = 0;
   python_answer_break_off(sig, info);
+  machine_dies_of(sig);
   if (agent_pid != 0 && agent_pid != (int)getpid()) {
     record_crash_in_foreign_memory(sig, info);
   } else if (atomic_load(&owner) == me) {
@@ -119,6 +120,7 @@ static void on_fatal_signal(int sig, siginfo_t *info, void *context) {
   } else {
     wait_for_the_other_thread();
   }
+  machine_dies_of(0);
   hand_over(sig, info);
   errno = saved_errno;
 }

@@ -14,7 +14,9 @@
 #include "agent.h"
 #include "collectives.h"
 #include "first_page.h"
+#include "folders.h"
 #include "lent_boxes.h"
+#include "machine.h"
 #include "text.h"
 
 #include <errno.h>
@@ -29,13 +31,13 @@
 #include <unistd.h>
 
 #define SMALLEST_FILE_LIMIT (16 * 1024 * 1024)
+#define STACKS_FILE_COUNTED (16 * 1024) /* the Python stacks of a few hundred frames */
 
 struct box_head *agent_box;
 int agent_crash_fd = -1;
 int agent_stacks_fd = -1;
 volatile int agent_pid;
 
-static char folder[3072];
 static struct stat crash_identity;
 static struct stat inherited_crash; /* the parent's crash file, under the number of ours */
 static int threads_before_fork;
@@ -72,56 +74,23 @@ static int64_t ticks_now(void) {
 static int64_t read_start_ticks(void) {
   char stat_text[1024];
   ssize_t length;
-  int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+  int fd = machine_may_open() ? open("/proc/self/stat", O_RDONLY | O_CLOEXEC) : -1;
   if (fd < 0) return 0;
   length = read(fd, stat_text, sizeof stat_text);
   close(fd);
   return length > 0 ? text_start_ticks(stat_text, (size_t)length) : 0;
 }
 
-void files_remove(int pid, int64_t start, const char *ending) {
-  char path[sizeof folder + 64];
-  text_format_path(path, sizeof path, folder, pid, start, ending);
-  unlink(path);
-}
-
-int files_create(int pid, int64_t start, const char *ending) {
-  char path[sizeof folder + 64];
-  text_format_path(path, sizeof path, folder, pid, start, ending);
-  /* Never truncate: whoever still maps an older file of this name would get SIGBUS. */
-  unlink(path);
-  return open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
-}
-
-/* Every block of the box is on the disk before it is mapped: a store to a page that the disk has
+/* Every block of the box is there before it is mapped: a store to a page that the file system has
  * no room for would be SIGBUS in the user's program. */
-static int reserve_box(int fd) {
-#ifdef __linux__
-  int error;
-  do {
-    error = posix_fallocate(fd, 0, BOX_SIZE);
-  } while (error == EINTR);
-  return error == 0;
-#else
-  static const char zeros[4096];
-  for (size_t done = 0; done < BOX_SIZE; done += sizeof zeros) {
-    if (write(fd, zeros, sizeof zeros) != (ssize_t)sizeof zeros) return 0;
-  }
-  return 1;
-#endif
-}
-
 static int map_box(int pid, int64_t start) {
-  int is_mapped = 0;
-  int fd = files_create(pid, start, ".box");
+  void *at;
+  int fd = folders_create(pid, start, ".box", BOX_SIZE, RESERVE_CONTENT);
   if (fd < 0) return 0;
-  if (reserve_box(fd)) {
-    void *at = mmap(agent_box, BOX_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
-    is_mapped = at != MAP_FAILED;
-  }
-  if (!is_mapped) files_remove(pid, start, ".box");
+  at = mmap(agent_box, BOX_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0);
+  if (at == MAP_FAILED) folders_remove(pid, start, ".box");
   close(fd);
-  return is_mapped;
+  return at != MAP_FAILED;
 }
 
 /* Far above where programs look: low numbers stay as they would have been. */
@@ -172,11 +141,15 @@ static int adopt(int fd) {
   return agent_crash_fd;
 }
 
+static int create_crash_file(int pid, int64_t start, enum reserve reserve) {
+  return folders_create(pid, start, ".crash", CRASH_FILE_PREALLOCATED, reserve);
+}
+
 int files_open_crash_file(int pid) {
-  int fd = files_create(pid, read_start_ticks(), ".crash");
+  int fd = create_crash_file(pid, read_start_ticks(), RESERVE_NOTHING);
   if (fd < 0 && errno == EMFILE && is_under_crash_fd(&inherited_crash)) {
     close(agent_crash_fd); /* the parent's file, which we would never write into */
-    fd = files_create(pid, read_start_ticks(), ".crash");
+    fd = create_crash_file(pid, read_start_ticks(), RESERVE_NOTHING);
   }
   return fd >= 0 && agent_pid == pid ? adopt(fd) : fd;
 }
@@ -187,14 +160,9 @@ static int file_limit_is_low(void) {
 }
 
 static void open_crash_file(int pid, int64_t start) {
-  int fd = files_create(pid, start, ".crash");
-  if (fd >= 0) {
-#ifdef __linux__
-    /* The size stays 0, so an empty file means no crash; refusal only costs the reserve. */
-    (void)!fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, CRASH_FILE_PREALLOCATED);
-#endif
-    fd = place(fd, agent_crash_fd);
-  }
+  /* The size stays 0, so an empty file means no crash. */
+  int fd = create_crash_file(pid, start, RESERVE_BEHIND_END);
+  if (fd >= 0) fd = place(fd, agent_crash_fd);
   if (fd < 0 || fstat(fd, &crash_identity) != 0) {
     /* A forked child still has its parent's file under that number: never write there. */
     memset(&crash_identity, 0, sizeof crash_identity);
@@ -205,10 +173,10 @@ static void open_crash_file(int pid, int64_t start) {
 }
 
 static void open_stacks_file(int pid, int64_t start) {
-  int fd = files_create(pid, start, ".stacks");
+  int fd = folders_create(pid, start, ".stacks", STACKS_FILE_COUNTED, RESERVE_NOTHING);
   if (fd < 0) {
     agent_box->trouble |= TROUBLE_NO_STACKS_FILE;
-    if (agent_stacks_fd < 0) return;
+    if (agent_stacks_fd < 0 || !machine_may_open()) return;
     fd = open("/dev/null", O_WRONLY | O_CLOEXEC); /* the number is still the parent's file */
     if (fd < 0) return;
   }
@@ -290,6 +258,10 @@ static void after_fork_in_child(void) {
   is_python_forking = 0;
 }
 
+void files_release_reserve(void) {
+  if (files_crash_fd_is_ours()) folders_release(agent_crash_fd, CRASH_FILE_PREALLOCATED);
+}
+
 /* For a process that will be there for a while: room for its crash on the disk beforehand. */
 void files_complete(void) {
   if (agent_box == NULL || agent_pid != (int)getpid() || files_crash_fd_is_ours()) return;
@@ -303,13 +275,11 @@ int files_open(void) {
   int pid = (int)getpid();
   int64_t start;
   struct box_head head;
-  const char *named = getenv("RERAIL_AGENT");
   int has_forked = agent_box != NULL;
   if (agent_pid == pid) return 1;
   if (agent_box == NULL) {
     void *scratch;
-    if (named == NULL || named[0] != '/' || strlen(named) >= sizeof folder) return 0;
-    strcpy(folder, named);
+    if (!folders_find()) return 0;
     scratch =
         mmap(NULL, BOX_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (scratch == MAP_FAILED) return 0;

@@ -18,6 +18,7 @@
 
 #include "agent.h"
 #include "first_page.h"
+#include "folders.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -66,22 +67,19 @@ static void take_back(void) {
 
 void lent_boxes_prepare(void) {
   const size_t size = BOXES_HEAD + (size_t)MOST_LENT * BOX_SIZE;
-  void *at = MAP_FAILED;
-  int fd, error;
+  void *at;
+  int fd;
   if (lent != NULL) take_back();
   if (was_tried || agent_box == NULL || agent_pid != (int)getpid()) return;
   was_tried = 1;
   if (agent_box->trouble & (TROUBLE_NO_BOX | TROUBLE_FILE_LIMIT)) return;
-  fd = files_create(agent_pid, agent_box->start_ticks, ".boxes");
+  /* The space is there before anybody writes through the mapping, or a full disk would be SIGBUS. */
+  fd = folders_create(agent_pid, agent_box->start_ticks, ".boxes", size, RESERVE_CONTENT);
   if (fd < 0) return;
-  /* On the disk before anybody writes through the mapping, or a full disk would be SIGBUS. */
-  do {
-    error = posix_fallocate(fd, 0, (off_t)size);
-  } while (error == EINTR);
-  if (error == 0) at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   close(fd);
   if (at == MAP_FAILED) {
-    files_remove(agent_pid, agent_box->start_ticks, ".boxes");
+    folders_remove(agent_pid, agent_box->start_ticks, ".boxes");
     return;
   }
   lent = at;

@@ -269,6 +269,20 @@ int machine_read(uint64_t address, void *into, size_t length) {
   return 0;
 }
 
+static volatile sig_atomic_t dies_of;
+
+void machine_dies_of(int sig) { dies_of = sig; }
+
+/* A container has a filter from the start, so only a change counts. Inside one, the mode stays the
+ * same when a program adds a filter; without privileges it has to give up new ones first. */
+int machine_may_open(void) {
+  static int at_start = -1;
+  int mode = prctl(PR_GET_SECCOMP, 0, 0, 0, 0);
+  int now = (mode > 0 ? mode : 0) << 1 | (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
+  if (at_start < 0) at_start = now;
+  return mode <= 0 || now == at_start || dies_of == SIGSYS;
+}
+
 int machine_thread_id(void) { return (int)syscall(SYS_gettid); }
 
 void machine_thread_name(char *into, size_t size) {
@@ -353,6 +367,10 @@ int machine_read(uint64_t address, void *into, size_t length) {
   memcpy(into, (const void *)(uintptr_t)address, length); /* guarded by the caller */
   return 1;
 }
+
+int machine_may_open(void) { return 1; }
+
+void machine_dies_of(int sig) { (void)sig; }
 
 int machine_thread_id(void) {
 #ifdef __APPLE__

@@ -30,6 +30,14 @@ void machine_put_registers(struct text *text, const void *context);
 /* 1 if all bytes were read. Fails instead of faulting where the kernel can read for us. */
 int machine_read(uint64_t address, void *into, size_t length);
 
+/* 0 once this thread has put a system call filter (seccomp) on itself since the first call. Such a
+ * filter may end the process for opening a file, so the agent opens none from then on. */
+int machine_may_open(void);
+
+/* The signal of which the process dies, or 0. Such a filter ends a process with SIGSYS, so one that
+ * dies of SIGSYS loses nothing by opening; with another signal it would end with the wrong one. */
+void machine_dies_of(int sig);
+
 int machine_thread_id(void);
 void machine_thread_name(char *into, size_t size); /* at least 16 bytes */
 void machine_raise_again(int sig, siginfo_t *info);

@@ -12,6 +12,7 @@
 #include "agent.h"
 #include "alternate_stack.h"
 #include "lent_boxes.h"
+#include "machine.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -50,6 +51,8 @@ static void choose_signals(void) {
   agent_deadline_signal = free_signals[DEADLINE];
 }
 
+RERAIL_EXPORT int rerail_may_open(void) { return machine_may_open(); }
+
 RERAIL_EXPORT int rerail_interface(void) { return AGENT_INTERFACE; }
 
 /* The box's address, or 0: no folder, no memory. Again in a forked child of Python's. */
@@ -78,6 +81,7 @@ RERAIL_EXPORT void rerail_goodbye(int how) {
 
 __attribute__((destructor)) static void say_goodbye_at_exit(void) {
   if (agent_box != NULL && agent_box->said_goodbye == GOODBYE_NONE) rerail_goodbye(GOODBYE_C);
+  files_release_reserve();
 }
 
 /* ---- preloaded ------------------------------------------------------------------------------ */

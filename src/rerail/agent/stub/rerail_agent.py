@@ -1,6 +1,7 @@
 """The agent's beginning and end in a process: files, handlers, identity, hooks, goodbye.
 
-Comes in: RERAIL_AGENT from the environment (nothing happens without it). Goes out: the black box
+Comes in: RERAIL_AGENT from the environment (nothing happens without it); without the C library the
+box is made there, and never in memory. Goes out: the black box
 and the crash file of this process, and of every child that Python forks. Promises: no output, no
 exception, no thread; the standard library only.
 """
@@ -20,9 +21,9 @@ GOODBYE_WORKER = 3
 def start(folder):
     if not os.environ.get("RERAIL_AGENT"):
         return
-    import _signal  # noqa: F401  reads the dispositions as they are now, before ours
+    import _signal  # reads the dispositions as they are now, before ours
 
-    if not _open_box(folder):
+    if not _is_main_interpreter(_signal) or not _open_box(folder):
         return
     _say_who()
     native.remember_first_page()
@@ -37,6 +38,20 @@ def start(folder):
         os.register_at_fork(after_in_child=_after_fork)
     else:
         os.register_at_fork(before=native.fork_function())
+
+
+def _is_main_interpreter(_signal):
+    """Return False in a subinterpreter, where the agent must not start.
+
+    CPython 3.10 and 3.11 end a living subinterpreter while the main one is finalized. An exit
+    function there that takes the GIL again ends the main thread, and the status becomes 0.
+    Signal number 0 is never valid, so this call changes nothing: only its message differs.
+    """
+    try:
+        _signal.signal(0, _signal.SIG_DFL)
+    except ValueError as error:
+        return "main thread" not in str(error)
+    return True
 
 
 def _open_box(folder):

@@ -15,7 +15,7 @@ from time import monotonic_ns, perf_counter, thread_time
 
 import rerail_box as box
 import rerail_imports
-import rerail_layout as layout
+import rerail_native as native
 
 holders = rerail_imports.hook_module("rerail_census_holders")
 room = rerail_imports.hook_module("rerail_census_room")
@@ -86,6 +86,8 @@ def look(step):
         if _watch is None or _watch.pid != os.getpid():
             _watch = Watch(False)
         watch = _watch
+        if not native.may_open():
+            return NEVER
         used = _used_by_worker(watch) if watch.is_worker else resident_bytes()
         if used is None:
             return NEVER if not watch.is_worker else watch.next_look(step)
@@ -197,12 +199,10 @@ def _mapped_files():
 def _write(line):
     import json
 
-    start = box.numbers[layout.HEAD["start_ticks"] // 8]
-    path = "%s/%d-%d.census" % (os.environ["RERAIL_AGENT"], os.getpid(), start)
     text = json.dumps(line).encode("ascii", "replace") + b"\n"
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        descriptor = os.open(path, flags, 0o600)
+        descriptor = os.open(native.path_of(".census"), flags, 0o600)
     except OSError as error:
         box.note_failure("census", error)
         return

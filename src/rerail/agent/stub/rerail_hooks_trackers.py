@@ -11,7 +11,6 @@ import sys
 
 import rerail_box as box
 import rerail_imports
-import rerail_layout as layout
 import rerail_native as native
 
 login = rerail_imports.hook_module("rerail_login")
@@ -102,10 +101,11 @@ def _home_of(package):
 
 
 def _write():
+    if not native.may_open():
+        return
     import json
 
-    start = box.numbers[layout.HEAD["start_ticks"] // 8]
-    path = "%s/%d-%d.trackers" % (os.environ["RERAIL_AGENT"], os.getpid(), start)
+    path = native.path_of(".trackers")
     head = {"schema": 1, "python": sys.executable or "", "cwd": os.getcwd()}
     # Whether the program dies of the exception that closed a run is known at its exit.
     rows = [row for key, row in _runs.items() if _is_ending or key not in _failing]

@@ -54,6 +54,8 @@ def hook_module(name):
     """One of the stub's own files, although its folder has left the import path."""
     module = sys.modules.get(name)
     if module is None:
+        if not native.may_open():
+            raise ImportError("the program filters its own system calls")
         import importlib.util
 
         spec = importlib.util.spec_from_file_location(name, "%s/%s.py" % (_folder, name))

@@ -5,6 +5,7 @@ Comes in: the path of the library. Goes out: `library` (None where it could not 
 a hook that raises is taken out and noted.
 """
 
+import os
 import sys
 from time import monotonic_ns
 
@@ -17,6 +18,7 @@ _function = None
 _hide_hooks_from = None
 _use_collectives = None
 locked = None  # the same library, for functions that need the interpreter's lock
+_folder = None
 
 
 def load(path):
@@ -30,6 +32,8 @@ def load(path):
     if interface is None or interface() != layout.INTERFACE:
         raise OSError("the library was built from other sources than the stub")
     found.rerail_start.restype = ctypes.c_void_p
+    found.rerail_may_open.restype = ctypes.c_int
+    found.rerail_folder.restype = ctypes.c_char_p
     found.rerail_handler_of.restype = ctypes.c_void_p
     found.rerail_forget_handler_of.argtypes = (ctypes.c_int, ctypes.c_void_p)
     found.rerail_tell_of_step.argtypes = (ctypes.c_int64,)
@@ -52,6 +56,20 @@ def load(path):
     # All of them or none: a library that lacks one is not used at all.
     library, locked, _make, _function = found, with_lock, make, function
     _hide_hooks_from, _use_collectives = hide_hooks_from, use_collectives
+
+
+def may_open():
+    """Return False once the program has filtered its own system calls (machine.h says why)."""
+    return library is None or bool(library.rerail_may_open())
+
+
+def path_of(ending):
+    """Where a file of this process with this ending belongs (native/folders.c)."""
+    global _folder
+    if _folder is None and library is not None:
+        _folder = os.fsdecode(library.rerail_folder())
+    start = box.numbers[layout.HEAD["start_ticks"] // 8]
+    return "%s/%d-%d%s" % (_folder or os.environ["RERAIL_AGENT"], os.getpid(), start, ending)
 
 
 def view_of(address, size):
