@@ -21,8 +21,9 @@ ALPHABETS = {
     "l": string.ascii_lowercase + string.digits,
     "w": string.ascii_letters + string.digits + "_-",
     "b": string.ascii_letters + string.digits + "+/",
+    "x": string.ascii_letters,
 }
-_BLANK = re.compile(r"<([ahdulwb])(\d+)>")
+_BLANK = re.compile(r"<([ahdulwbx])(\d+)>")
 
 
 class Planted(NamedTuple):
@@ -31,7 +32,7 @@ class Planted(NamedTuple):
     secrets: tuple[str, ...]  # the random parts that must be nowhere
 
 
-def make(kind: str, form: str, chance: random.Random) -> Planted:
+def make(kind: str, form: str, chance: random.Random, shortest: int = 10) -> Planted:
     secrets: list[str] = []
 
     def fill(blank: re.Match[str]) -> str:
@@ -41,9 +42,11 @@ def make(kind: str, form: str, chance: random.Random) -> Planted:
         value = chance.choice("abcdef") + value[1:-2] + "7" + chance.choice("abcdef")
         if blank[1] == "d":
             value = "1" + value[1:-2].translate(str.maketrans("abcdef", "123456")) + "23"
+        if blank[1] == "x":
+            value = value.replace("7", "Q")
         if blank[1] == "u":
             value = value.upper()
-        if length >= 10:
+        if length >= shortest:
             secrets.append(value)
         return value
 

@@ -40,6 +40,7 @@ def cut(text: bytes, chance: random.Random, longest: int) -> list[bytes]:
     return pieces
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("longest", [1, 7, 60, 5000, 1 << 20])
 def test_no_cut_lets_a_secret_through(longest):
     chance = random.Random(longest)

@@ -25,6 +25,10 @@ _V6 = re.compile(
     r"(?<![\w:.])[0-9A-Fa-f:]{2,39}:(?:[0-9A-Fa-f]{1,4}|\d{1,3}(?:\.\d{1,3}){3})?(?![\w:])"
 )
 
+_MAC = re.compile(
+    r"(?<![\w:-])[0-9A-Fa-f]{2}(?:(?::[0-9A-Fa-f]{2}){5}|(?:-[0-9A-Fa-f]{2}){5})(?![\w:-])"
+)
+
 
 def find_addresses(text: str) -> Iterator[re.Match[str]]:
     """Places that are addresses by what stands around them."""
@@ -36,6 +40,8 @@ def find_addresses(text: str) -> Iterator[re.Match[str]]:
         for match in _V6.finditer(text):
             if _is_telling_v6(match[0]):
                 yield match
+    if text.count(":") >= 5 or text.count("-") >= 5:
+        yield from _MAC.finditer(text)
 
 
 def _is_announced(text: str, match: re.Match[str]) -> bool:

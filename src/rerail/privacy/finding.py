@@ -10,55 +10,83 @@ from __future__ import annotations
 
 import functools
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from rerail.platform.patterns import re2_options
 from rerail.platform.terminal_text import ESCAPES_IN_BYTES
-from rerail.privacy.names import MASKED, SECRET_NAME, URL_LOGIN, is_secret_value
+from rerail.privacy.layouts import SUSPICION, find_in_layouts
+from rerail.privacy.names import MASKED, SECRET_NAME, TABLE, TELLING, URL_LOGIN, is_secret_value
 from rerail.privacy.shapes import SHAPES, Shape
 
+# What a secret with a shape begins behind: also `_` in a file name, and what JSON, `repr` or a URL
+# make of a line end, a colour or a sign.
+_BOUNDARY = r"(?:\b|_|%[0-9A-Fa-f]{2}|\\(?:[nrt]|(?:u00|x)1[bB]\[[0-9;]{0,16}m))"
 _COLOUR = r"\x1b\[[0-9;:]*m"
 _BLANKS = rf"(?:[ \t\x00]|{_COLOUR}){{0,24}}"
 
 # Names that announce a secret, as RE2 can tell them; `names` decides. Values of the weak ones have
 # eight characters at the least and are no plain numbers: training logs are full of `tokens=512`.
 _STRONG = (
-    r"(?i:passw|passphrase|passcode|pwd|secret|credential|api[_-]?key|access[_-]?key"
-    r"|private[_-]?key|authorization)"
+    r"(?i:passw|pswd|passphrase|passcode|pwd|secret|credential|kennwort|api[ _-]?key"
+    r"|access[ _-]?key|private[ _-]?key|authorization)"
 )
 _WEAK = (
-    r"(?:(?i:token|[a-z0-9][_-](?:key|pass|pw|pat|sas|creds?)|auth|cookie|dsn|jwt|bearer|netrc"
-    r"|signature|webhook|session[_-]?id|client[_-]?id|connection[_-]?string|database[_-]?url"
-    r"|accountkey|sas|cred)|[a-z]Key)"
+    r"(?:(?i:[a-z0-9][_-](?:key|pass|pw|pat|sas|creds?)|[a-z0-9](?:key|pass|pw|pat|creds?)\b"
+    r"|\b(?:pass|pw)\b|token|auth|cookie|dsn|jwt|bearer|netrc|psk|signature|webhook"
+    r"|session[_-]?id|client[_-]?id|connection[_-]?string|database[_-]?url|recovery[_-]?code"
+    r"|totp|accountkey|sas|cred)|[a-z]Key)"
 )
-_REST = r"[A-Za-z0-9_-]{0,40}(?:\\?[\"'])?"
-_LINK = rf"{_BLANKS}(?:=>|:=|==?|:){_BLANKS}(?:\\?[\"'])?"
+# What opens a value: a quote behind any number of backslashes (JSON in JSON), three quotes,
+# `b'…'`, `SecretStr('…')`, an anchor or a tag of YAML.
+_QUOTES = r"\"\"\"\s?|'''\s?|[\"']"
+_OPENING = rf"(?:Secret(?:Str|Bytes)\(|[&!]{{1,2}}\w{{1,20}}[ ])?(?:b?\\{{0,7}}(?:{_QUOTES}))?"
+_REST = r"[A-Za-z0-9_-]{0,40}(?:\\{0,7}[\"'])?"
+# What stands between a name and its value. So does `"NAME", "value":` of Kubernetes and XML, and
+# `input_value=` of pydantic in the line below the name.
+_SIGN = r"(?:=>|->|→|:=|==?|:|%3[AaDd]|>)"
+_BY_VALUE = (
+    r"\\{0,7}[\"']?,?[ \t]{0,4}(?:\r?\n)?[ \t]{0,24}\\{0,7}[\"']?value\\{0,7}[\"']?"
+    r"[ \t]{0,4}[:=][ \t]{0,4}|\r?\n[ ]{2}[^\n]{1,200}input_value="
+)
+_LINK = rf"(?:\]?(?:(?i: for )[^\s:=]{{1,40}})?{_BLANKS}{_SIGN}{_BLANKS}|\(|{_BY_VALUE})"
 _FLAG_LINK = r"(?:[ \t]{1,4}|[\"'],[ \t]{0,4})(?:\\?[\"'])?"
-_NO_NUMBER = r"[\d.]*[^\s\d.,;)\]}<>\x00\"'\\]"
-_LONG = r"[^\s,;)\]}<>\x00\"'\\]{8}"
+# A value, but for a mask.
+_FIRST = r"(?:[^\s\d.,;)\]}<>\x00\"'\\\[]|\[[^s…])"
+_NO_NUMBER = rf"[\d.]*{_FIRST}"
+_LONG = rf"(?:{_FIRST}|[\d.])[^\s,;)\]}}<>\x00\"'\\]{{7}}"
 _ANNOUNCED = (
-    rf"{_STRONG}{_REST}{_LINK}{_NO_NUMBER}|{_WEAK}{_REST}{_LINK}{_LONG}"
-    rf"|-[A-Za-z0-9_-]{{0,40}}(?:{_STRONG}|{_WEAK}|(?i:-pass|-pw|-pat))[A-Za-z0-9_-]{{0,40}}"
+    rf"{_STRONG}{_REST}(?:{_LINK}|[ \t]is:?[ \t]){_OPENING}{_NO_NUMBER}"
+    rf"|{_WEAK}{_REST}{_LINK}{_OPENING}{_LONG}"
+    rf"|(?:{_STRONG}|(?i:token)|_(?:PASS|PW|PAT|KEY)){_REST}[ \t]{_OPENING}{_LONG}"
+    rf"|[A-Z0-9_]{{1,40}}(?:PASS|PW)={_OPENING}{_NO_NUMBER}"
+    rf"|[(\[][\"'][A-Za-z0-9_-]{{0,40}}(?:{_STRONG}|{_WEAK})[A-Za-z0-9_-]{{0,40}}"
+    rf"[\"'],[ ]?[\"']{_LONG}"
+    rf"|-[A-Za-z0-9_-]{{0,40}}(?:{_STRONG}|{_WEAK}|(?i:pass|pw|pat))[A-Za-z0-9_-]{{0,40}}"
     rf"(?:{_FLAG_LINK}|=(?:\\?[\"'])?){_NO_NUMBER}"
 )
-_WORD = re.compile(
-    r"token|secret|pass|pwd|pw|cred|key|auth|cookie|sas|dsn|jwt|bearer|netrc|signature|webhook"
-    r"|session|client|connection|database|pat",
-    re.IGNORECASE,
-)
+_SPACED_NAME = re.compile(r"(?i:\b(api|access|secret|private) )$")  # "API key: …"
 _REST_OF_NAME = re.compile(r"[A-Za-z0-9_-]{0,40}")
 _NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
 _LONGEST_NAME = 60
 _VALUE = re.compile(
-    r"(?P<link>\\?[\"']?[ \t\0]{0,200}(?:=>|:=|==?|:)[ \t\0]{0,200}|[\"'],[ \t]{0,4}(?=[\"'])"
-    r"|[ \t]{1,4})"
-    r"(?:\"(?P<double>[^\"\n]{1,400})\"|'(?P<single>[^'\n]{1,400})'"
-    r"|\\[\"'](?P<escaped>[^\"'\\\n]{1,400})|(?P<bare>[^\s\0\"'`,;&<>|(){}\[\]\\]{1,400}))",
+    r"(?:(?P<sign>(?:\\{0,7}[\"'])?\]?(?:(?i: for )[^\s:=]{1,40})?[ \t\0]{0,200}"
+    rf"(?P<mark>{_SIGN.replace('→', '→'.encode().decode('latin-1'))})[ \t\0]{{0,200}})"
+    rf"|(?P<value>{_BY_VALUE})|(?P<call>\((?=b?[\"']))|(?P<said>[ \t]is:?[ \t]{{1,4}})"
+    r"|(?P<comma>[\"'],[ \t]{0,4}(?=[\"']))|(?P<blank>[ \t]{1,4}))"
+    r"(?:Secret(?:Str|Bytes)\(|[&!]{1,2}\w{1,20} )?(?:b(?=[\"']))?"
+    rf"(?:(?P<escapes>\\{{0,7}})(?P<quote>{_QUOTES})|(?P<bare>[^\s\0\"'`,;&<>|(){{}}\[\]\\]{{1,400}}))",
     re.ASCII,
 )
+_LONGEST_VALUE = 400
+_CLOSING = re.compile(r"(\\{0,400})(\"\"\"|'''|[\"'])")
+_CUT = re.compile(r"[^\s\"'\\]*")
 _COUNT = re.compile(r"\{(\d+)(,\d*)?\}")
-_LONGEST_COUNT = 16
+_RANGE = re.compile(r"\{(\d+),\d{2,}\}")  # with an end it costs RE2 one state for each count
+_LONGEST_COUNT = 5
+GAPS = re.compile(b"(?:" + ESCAPES_IN_BYTES.pattern + rb"|\0)+")
+_PREFIX = re.compile(_BOUNDARY.replace(r"\b|", "").encode())
 _NOBODY = (b"git", b"hg", b"svn")  # git@host names nobody
 
 
@@ -70,11 +98,36 @@ class Found(NamedTuple):
 
 def find_secrets(text: bytes) -> list[Found]:
     """All secrets of a text, in order, none overlapping; the longer one where two would."""
+    if b"\x1b" not in text and b"\0" not in text:
+        return _find(text)
+    return without_overlaps(text, [*_find(text), *_find_across(text)])
+
+
+def _find_across(text: bytes) -> list[Found]:
+    """Return the secrets that colours or the zero bytes of UTF-16 cut into pieces."""
+    starts, shifts, pieces, done, removed = [0], [0], [], 0, 0
+    for gap in GAPS.finditer(text):
+        pieces.append(text[done : gap.start()])
+        removed += gap.end() - gap.start()
+        done = gap.end()
+        starts.append(done - removed)
+        shifts.append(removed)
+    pieces.append(text[done:])
+
+    def original(at: int) -> int:
+        return at + shifts[bisect_right(starts, at) - 1]
+
+    found = _find(b"".join(pieces))
+    return [Found(original(f.start), original(f.end - 1) + 1, f.kind) for f in found]
+
+
+def _find(text: bytes) -> list[Found]:
     engine = _engine()
     if engine.suspicion.search(text) is None:
         return []
     text = without_escapes(text)
-    return without_overlaps(text, [*engine.shapes(text), *engine.announced_values(text)])
+    found = [*engine.shapes(text), *engine.announced_values(text), *engine.laid_out(text)]
+    return without_overlaps(text, found)
 
 
 def without_escapes(text: bytes) -> bytes:
@@ -111,13 +164,19 @@ class _Engine:
         self._compile = functools.partial(re2.compile, options=options)
         words = "|".join(shape.pattern for shape in SHAPES if shape.begins_a_word)
         others = "|".join(shape.pattern for shape in SHAPES if not shape.begins_a_word)
-        suspicion = rf"(?:\b|{_COLOUR})(?:{words})|{others}|{_ANNOUNCED}"
-        self.suspicion: Any = self._compile(_coarser(suspicion).encode())
+        suspicion = rf"(?:{_BOUNDARY}|{_COLOUR})(?:{words})|{others}|{_ANNOUNCED}|{SUSPICION}"
+        suspect = re2_options(memory_bytes=64 << 20)
+        suspect.never_capture = True
+        self.suspicion: Any = re2.compile(_coarser(suspicion).encode(), options=suspect)
         self._rows: dict[int, Any] = {}
 
     @functools.cached_property
     def _announced(self) -> Any:
-        return self._compile(_ANNOUNCED.encode())
+        return self._compile(_RANGE.sub(r"{\1,}", _ANNOUNCED).encode())
+
+    @functools.cached_property
+    def _layout(self) -> Any:
+        return self._compile(SUSPICION.encode())
 
     @functools.cached_property
     def _set(self) -> Any:
@@ -135,20 +194,26 @@ class _Engine:
                 self._rows[number] = self._compile(_expression(SHAPES[number]).encode())
             yield from _matches(SHAPES[number], self._rows[number], text)
 
+    def laid_out(self, text: bytes) -> Iterator[Found]:
+        """Values of tables, lists and blocks."""
+        suspects = [match.start() for match in self._layout.finditer(text)]
+        for start, end in find_in_layouts(text, suspects) if suspects else ():
+            yield Found(start, end, TABLE)
+
     def announced_values(self, text: bytes) -> Iterator[Found]:
         """Values that the name of a secret stands in front of."""
-        at = 0
+        at, shown = 0, ""
         while at < len(text):
             candidate = self._announced.search(text, at)
             if candidate is None:
                 return
+            shown = shown or text.decode("latin-1")
             start, end = candidate.span()
             at = end
-            window = text[max(0, start - _LONGEST_NAME) : end + 512].decode("latin-1")
-            shift = max(0, start - _LONGEST_NAME)
-            for found in _announced(window, start - shift, end - shift):
-                yield Found(found.start + shift, found.end + shift, found.kind)
-                at = max(at, found.end + shift)
+            found = _announced(shown, start, end)
+            if found is not None:
+                yield found
+                at = max(at, found.end)
 
 
 @functools.cache
@@ -157,8 +222,7 @@ def _engine() -> _Engine:
 
 
 def _expression(shape: Shape) -> str:
-    boundary = r"\b" if shape.begins_a_word else ""
-    return f"{boundary}(?:{shape.pattern})"
+    return f"{_BOUNDARY if shape.begins_a_word else ''}(?:{shape.pattern})"
 
 
 def _coarser(pattern: str) -> str:
@@ -173,10 +237,12 @@ def _coarser(pattern: str) -> str:
 
 
 def _matches(shape: Shape, pattern: Any, text: bytes) -> Iterator[Found]:
+    group = 1 if pattern.groups else 0
     for match in pattern.finditer(text):
-        group = 1 if match.re.groups else 0
         start, end = match.span(group)
-        value = match[group]
+        if not group and shape.begins_a_word and (prefix := _PREFIX.match(text, start)):
+            start = prefix.end()  # run_ghp_….log: the boundary is no part of the secret
+        value = text[start:end]
         if shape.kind == URL_LOGIN and value in _NOBODY:
             continue
         if shape.kind == "bearer token" and value.isalpha():
@@ -186,25 +252,69 @@ def _matches(shape: Shape, pattern: Any, text: bytes) -> Iterator[Found]:
         yield Found(start, end, shape.kind)
 
 
-def _announced(text: str, first: int, last: int) -> Iterator[Found]:
+def _announced(text: str, first: int, last: int) -> Found | None:
     """The value of a name that begins between `first` and `last`."""
-    for word in _WORD.finditer(text, first, last):
+    for word in TELLING.finditer(text, first, last):
         name_start = _start_of_name(text, word.start())
         rest = _REST_OF_NAME.match(text, word.end())
         name_end = rest.end() if rest else word.end()
         match = _VALUE.match(text, name_end)
         if match is None:
             continue
-        # "password required" is prose; "--password required" is a value.
         is_flag = text[name_start] == "-"
-        link = match["link"].strip("\0 \t")
-        if (link == "" or link.endswith(",")) and not is_flag:
-            continue
         name = text[name_start:name_end].lstrip("-")
-        group = next(g for g in ("double", "single", "escaped", "bare") if match[g] is not None)
-        if is_secret_value(name, match[group], is_certain=is_flag):
-            yield Found(match.start(group), match.end(group), SECRET_NAME)
-            return
+        if text[name_start - 1 : name_start] == " ":
+            spaced = _SPACED_NAME.search(text, max(0, name_start - 8), name_start)
+            name = f"{spaced[1]}_{name}" if spaced else name
+        start, end = match.span("bare") if match["bare"] is not None else _quoted(text, match)
+        value = text[start:end]
+        if match["mark"] == ">" and text[name_start - 1 : name_start] not in ("<", ":"):
+            continue  # a comparison, not a tag of XML
+        if not is_flag and not _may_follow(match, value):
+            continue
+        is_assigned = match["sign"] == "=" and name.isupper() and name.endswith(("PASS", "PW"))
+        if is_secret_value(name, value, is_certain=is_flag or is_assigned):
+            return Found(start, end, SECRET_NAME)
+    return None
+
+
+def _may_follow(link: re.Match[str], value: str) -> bool:
+    """Whether a value is a secret's by what stands between it and the name.
+
+    "password required", "the secret is out" and ("password", "username") are prose.
+    """
+    if link["sign"] or link["value"]:
+        return True
+    return _is_key_like(value) if link["blank"] and not link["quote"] else _is_random(value)
+
+
+def _quoted(text: str, opening: re.Match[str]) -> tuple[int, int]:
+    """Return where the text behind an opening quote begins and ends.
+
+    It ends at a quote behind no more backslashes than the opening has; quotes inside have more.
+    Without one the text is cut off: its first word counts.
+    """
+    start, quote, escapes = opening.end(), opening["quote"].rstrip(), len(opening["escapes"])
+    inside = text[start : start + _LONGEST_VALUE]
+    if len(quote) == 1:
+        inside = inside.partition("\n")[0]
+    for closing in _CLOSING.finditer(inside):
+        count = len(closing[1])
+        if closing[2].startswith(quote) and (count <= escapes or (not escapes and count % 2 == 0)):
+            return start, start + closing.end(1) - min(count, escapes)
+    cut = _CUT.match(inside)
+    return start, start + (cut.end() if cut else 0)
+
+
+def _is_random(value: str) -> bool:
+    return len(value) >= 6 and any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
+
+
+def _is_key_like(value: str) -> bool:
+    """Whether a word of running text can only be a key: long, with three sorts of characters."""
+    if len(value) < 10 or not value.isascii() or any(c in value for c in "./:"):
+        return False
+    return all(any(map(sort, value)) for sort in (str.isdigit, str.islower, str.isupper))
 
 
 def _start_of_name(text: str, at: int) -> int:

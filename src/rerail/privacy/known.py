@@ -8,13 +8,23 @@ A value that is a short plain word is masked only where its name announces it: a
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rerail.platform.patterns import re2_options
-from rerail.privacy.names import MASKED, PRIVATE_KEY, URL_LOGIN
+from rerail.privacy.names import (
+    MASKED,
+    NOTIFIED_ADDRESS,
+    PRIVATE_KEY,
+    PROGRAM,
+    SECRET_NAME,
+    TABLE,
+    URL_LOGIN,
+)
 
 if TYPE_CHECKING:
     from rerail.privacy.finding import Found
@@ -23,10 +33,20 @@ UNNUMBERED = "[secret]"
 _SHORTEST = 6
 _SHORTEST_PLAIN_WORD = 12
 _SHORTEST_KEY_LINE = 16
-_MOST = 1000  # a log that prints a new token on every line must not fill the memory
+# A log that prints a new token on every line must not fill the memory. A value that has a shape is
+# found again by its shape; a value that only its name announced is not, so more of those are kept.
+_MOST_OF_SHAPES = 1000
+_MOST_BY_NAME = 10_000
+_BY_NAME = frozenset({SECRET_NAME, URL_LOGIN, PROGRAM, NOTIFIED_ADDRESS, PRIVATE_KEY, TABLE})
 _MANY = 256
 _FEW = 16  # up to so many forms, plain searching is quicker than building an automaton
+_MOST_LAYERED = 1024  # with more, the automata outgrow their memory and take minutes a MB
 _PADDED = re.compile(rb"(\[secret(?:-\d+)?\])\*+")
+
+
+class _Layer(NamedTuple):
+    forms: list[bytes]
+    pattern: Any  # of all of them
 
 
 class KnownSecrets:
@@ -37,7 +57,15 @@ class KnownSecrets:
         self._numbers: dict[str, int] = {}
         self.kinds: dict[str, str] = {}
         self._forms: dict[bytes, str] = {}
-        self._pattern: Any = None
+        self._last_number = 0
+        self._count_by_name = 0
+        self._layers: list[_Layer] = []
+        self._unlayered: list[bytes] = []  # forms that are in no layer yet
+        # Once there are too many for layers: how long the forms are that end with six bytes.
+        self._lengths: dict[bytes, set[int]] = {}
+
+    def count(self) -> int:
+        return len(self._numbers)
 
     def values(self) -> list[str]:
         return list(self._numbers)
@@ -48,37 +76,55 @@ class KnownSecrets:
             if value not in self._numbers:
                 self._keep(value, number, kind)
 
+    def let_number(self, pid: int) -> None:
+        """Let this process give new values their numbers; its copy of these values goes on."""
+        self._owner = pid
+
     def learn(self, value: str, kind: str) -> None:
         """Remember a value; of a private key each line, of a login each part as well."""
-        self.mask_of(value, kind)
+        self.learn_mask(value, kind)
+
+    def learn_mask(self, value: str, kind: str) -> str:
+        """Remember a value and return its mask."""
+        mask = self.mask_of(value, kind)
         if kind == PRIVATE_KEY:
             for line in re.split(r"\s+|\\n", value):
                 if len(line) >= _SHORTEST_KEY_LINE and not line.startswith("-----"):
                     self.mask_of(line, kind)
         if kind == URL_LOGIN and ":" in value:
             self.mask_of(value.split(":", 1)[1], kind)
+        return mask
 
     def mask_of(self, value: str, kind: str) -> str:
-        """The mask of a value, new or known. A forked child gives no numbers of its own."""
-        if MASKED.fullmatch(value):
-            return value
+        """The mask of a value, new or known. Only one process gives numbers."""
         number = self._numbers.get(value)
         if number is None:
-            if len(self._numbers) >= _MOST or os.getpid() != self._owner:
+            if value[:1] in "[*hu" and MASKED.fullmatch(value):
+                return value
+            if self.is_full(kind) or os.getpid() != self._owner:
                 return UNNUMBERED
-            number = max(self._numbers.values(), default=0) + 1
+            number = self._last_number + 1
             self._keep(value, number, kind)
             if self._tell is not None:
                 self._tell(number, value, kind)
         return f"[secret-{number}]"
 
+    def is_full(self, kind: str) -> bool:
+        """Whether another value of this kind gets no number."""
+        if kind in _BY_NAME:
+            return self._count_by_name >= _MOST_BY_NAME
+        return len(self._numbers) - self._count_by_name >= _MOST_OF_SHAPES
+
     def _keep(self, value: str, number: int, kind: str) -> None:
         self._numbers[value] = number
+        self._last_number = max(self._last_number, number)
         self.kinds[value] = kind
+        self._count_by_name += kind in _BY_NAME
         if is_worth_finding(value):
             for form in forms_of(value):
-                self._forms.setdefault(form, value)
-            self._pattern = None
+                if form not in self._forms:
+                    self._forms[form] = value
+                    self._unlayered.append(form)
 
     def secret_of(self, form: bytes) -> str | None:
         """Which known value a text stands for."""
@@ -97,12 +143,59 @@ class KnownSecrets:
                 for form, value in self._forms.items()
                 for at in _occurrences(text, form)
             ]
-        if self._pattern is None:
-            self._pattern = _alternatives(sorted(self._forms, key=len, reverse=True))
+        if len(self._forms) > _MOST_LAYERED:
+            return self._find_by_ending(text)
+        self._add_layer()
         return [
             Found(match.start(), match.end(), self.kinds[self._forms[match[0]]])
-            for match in self._pattern.finditer(text)
+            for layer in self._layers
+            for match in layer.pattern.finditer(text)
         ]
+
+    def _find_by_ending(self, text: bytes) -> list[Found]:
+        """Look up every six bytes of the text: the cost does not grow with the number of forms.
+
+        Endings tell more than beginnings, which are those of a service (`sk-ant-`).
+        """
+        from rerail.privacy.finding import Found
+
+        self._layers.clear()
+        for form in self._forms if not self._lengths else self._unlayered:
+            self._lengths.setdefault(form[-_SHORTEST:], set()).add(len(form))
+        self._unlayered.clear()
+        ends = [
+            (at + _SHORTEST, length)
+            for ending in self._lengths.keys() & _windows(text)
+            for at in _occurrences(text, ending)
+            for length in self._lengths[ending]
+        ]
+        return [
+            Found(end - length, end, self.kinds[self._forms[text[end - length : end]]])
+            for end, length in ends
+            if end >= length and text[end - length : end] in self._forms
+        ]
+
+    def _add_layer(self) -> None:
+        """Put the new forms into a layer, merged with the layers that are not twice as large.
+
+        So a form is compiled again a logarithmic number of times, however many become known.
+        """
+        if not self._unlayered:
+            return
+        forms, self._unlayered = self._unlayered, []
+        while self._layers and len(self._layers[-1].forms) < 2 * len(forms):
+            forms = self._layers.pop().forms + forms
+        self._layers.append(_Layer(forms, _alternatives(sorted(forms, key=len, reverse=True))))
+
+
+def _windows(text: bytes) -> Iterator[bytes]:
+    """Yield every six bytes of a text, by one call to `struct` for each way to cut it."""
+    cuts = range(min(_SHORTEST, len(text)))
+    counts = ((len(text) - at) // _SHORTEST for at in cuts)
+    return itertools.chain.from_iterable(
+        struct.unpack_from(f"{_SHORTEST}s" * count, text, at)
+        for at, count in zip(cuts, counts, strict=True)
+    )
 
 
 def _occurrences(text: bytes, form: bytes) -> list[int]:

@@ -15,7 +15,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rerail.privacy.arguments import secrets_of
-from rerail.privacy.known import KnownSecrets
+from rerail.privacy.known import UNNUMBERED, KnownSecrets
 from rerail.privacy.names import NOTIFIED_ADDRESS, SECRET_NAME, is_secret_value
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ T = TypeVar("T")
 # What every secret has: an address, a name in front, or a stretch with digits or capitals.
 _ADDRESSED = re.compile(r"://|@|hooks?[./]")
 _TELLING = re.compile(
-    r"(?i:token|secret|pass|pwd|pw|cred|key|auth|cookie|sas|dsn|jwt|bearer|netrc|sign|hook|session"
+    r"(?i:token|secret|pass|pwd|pw|cred|key|auth|cookie|sas|dsn|jwt|bearer|netrc|psk|sign|hook|session"
     r"|client|connection|database|pat|curl|mysql|mariadb|login|mongo|kinit|redis|zip|sql|ldap|7z|smb)"
 )
 _SHORT_BYTES = 1024
@@ -43,7 +43,7 @@ def is_surely_plain(text: str) -> bool:
 
 
 def _is_plain(text: str) -> bool:
-    if _ADDRESSED.search(text) or (_LINKS.search(text) and _TELLING.search(text)):
+    if "\0" in text or _ADDRESSED.search(text) or (_LINKS.search(text) and _TELLING.search(text)):
         return False
     return all(_ORDINARY_STRETCH.fullmatch(stretch) for stretch in _STRETCH.findall(text))
 
@@ -115,8 +115,9 @@ class Masker:
         known = self.known.secret_of(value)
         if known is not None:
             return self.known.mask_of(known, kind)
-        self.known.learn(decoded(value), kind)
-        return self.known.mask_of(decoded(value), kind)
+        if self.known.is_full(kind):
+            return UNNUMBERED
+        return self.known.learn_mask(decoded(without_gaps(value)), kind)
 
     def mask_command(self, arguments: Sequence[str]) -> list[str]:
         """Every argument stays where it is; secrets in it do not."""
@@ -174,12 +175,21 @@ class Masker:
         from rerail.privacy.finding import find_secrets
 
         for start, end, kind in find_secrets(text):
-            self.known.learn(decoded(text[start:end]).strip(), kind)
+            self.known.learn(decoded(without_gaps(text[start:end])).strip(), kind)
 
     def _read_environment(self) -> None:
         unread, self._unread_environment = self._unread_environment, {}
         for value in unread.values():
             self.learn_secrets(encoded(value))
+
+
+def without_gaps(value: bytes) -> bytes:
+    """Return a value without the colours or zero bytes (of UTF-16) between its characters."""
+    if b"\x1b" not in value and b"\0" not in value:
+        return value
+    from rerail.privacy.finding import GAPS
+
+    return GAPS.sub(b"", value)
 
 
 def encoded(text: str) -> bytes:

@@ -18,17 +18,37 @@ SECRET_NAME = "value of a secret name"
 PRIVATE_KEY = "private key"
 URL_LOGIN = "login in a URL"
 PROGRAM = "password of a program"
+TABLE = "secret in a table"
 NOTIFIED_ADDRESS = "address of a notification"
 
 _SECRET_WORDS = frozenset(
     {"token", "tokens", "secret", "secrets", "password", "passwd", "passphrase", "passcode"}
     | {"pwd", "credential", "credentials", "cred", "creds", "apikey", "authtoken", "accesskey"}
     | {"secretkey", "privatekey", "auth", "authorization", "cookie", "cookies", "sas", "dsn"}
-    | {"jwt", "bearer", "netrc", "signature", "passwort"}
+    | {
+        "jwt",
+        "bearer",
+        "netrc",
+        "signature",
+        "passwort",
+        "psk",
+        "passwrd",
+        "pswd",
+        "kennwort",
+        "totp",
+        "sessionid",
+        "csrftoken",
+    }
 )
 _SECRET_PAIRS = frozenset(
     {("webhook", "url"), ("connection", "string"), ("database", "url"), ("pass", "word")}
-    | {("session", "id"), ("client", "id"), ("rerail", "notify")}
+    | {
+        ("session", "id"),
+        ("client", "id"),
+        ("recovery", "code"),
+        ("rerail", "notify"),
+        ("client", "key"),
+    }
     | {(first, "key") for first in ("api", "access", "account", "secret", "private", "signing")}
     | {(first, "key") for first in ("encryption", "master", "license", "service", "storage")}
     | {(first, "key") for first in ("ssh", "session")}
@@ -37,11 +57,13 @@ _SECRET_PAIRS = frozenset(
 _STRONG_WORDS = frozenset(
     {"password", "passwd", "passphrase", "passcode", "pwd", "secret", "secrets", "apikey"}
     | {"credential", "credentials", "accesskey", "secretkey", "privatekey", "authorization"}
-    | {"passwort"}
+    | {"passwort", "passwrd", "pswd", "kennwort"}
 )
 _STRONG_PAIRS = (["api", "key"], ["access", "key"], ["secret", "key"], ["private", "key"])
 # Whole names that are a secret's as a flag or a variable, and ordinary words elsewhere.
 _SECRET_FLAGS = frozenset({"pass", "pw", "pat"})
+# In running text they are ordinary words too; there the value has to look like a password.
+_PASSWORD_NAMES = frozenset({"pass", "pw", "pwd"})
 # Flags whose value is a secret where it is a URL: whoever knows it can write to the receiver.
 _VERSION = re.compile(r"v?\d{1,4}(?:\.\d{1,4}){1,3}(?:(?:\.?(?:dev|post)|a|b|rc)\d{1,4})?")
 _ADDRESS_FLAGS = frozenset({"notify"})
@@ -49,7 +71,7 @@ _HARMLESS_NAMES = re.compile(
     r"^(TOKENIZERS?_|.*_TOKENIZERS?($|_)|MAX_.*TOKENS|NUM_.*TOKENS|.*_(MAX|NUM|NEW)_TOKENS?$"
     r"|PWD$|OLDPWD$|SSH_AUTH_SOCK$|XAUTHORITY$|KEYBOARD|.*_KEYRING$|DBUS_SESSION_|XDG_SESSION_ID$"
     r"|AUTH_?(TYPE|METHOD|MODE)$|.*_AUTH_(TYPE|METHOD|MODE)$|SSH_ASKPASS$|GIT_ASKPASS$"
-    r"|.*_TOKEN_(TYPE|COUNT|LIMIT|LEN|LENGTH|TTL|EXPIRY|IDS?)$|TOKEN_(TYPE|IDS?)"
+    r"|(.*_)?TOKENS?_PER_.*|.*_TOKEN_(TYPE|COUNT|LIMIT|LEN|LENGTH|TTL|EXPIRY|IDS?)$|TOKEN_(TYPE|IDS?)"
     r"|.*_(PAD|EOS|BOS|UNK|SEP|CLS)_TOKEN(_IDS?)?$"
     r"|(PAD|EOS|BOS|UNK|SEP|CLS|MASK|SPECIAL)_TOKENS?(_IDS?)?$)",
     re.IGNORECASE,
@@ -68,21 +90,148 @@ _PROSE = re.compile(
     r"|an|to|in|of|str|int|bool|bytes|optional|string|expected|x+|[^\w\s]+|\$\{?\w+\}?|<[^<>]*>?"
     r"|\{\w*\}?|masked|redacted|bearer|basic|digest|negotiate|token)"
 )
+# What stands beside or below the name of a secret in a table that describes it.
+_OF_TABLES = re.compile(
+    r"(?i:values?|types?|names?|keys?|count|description|default|user(?:name)?|email|role|text"
+    r"|number|float|double|boolean|integer|list|dict|object|path|file|env|environment|changed"
+    r"|unchanged|hidden|present|absent|valid|active|inactive|failed|ok|n/a|stored|rotated"
+    r"|(?:var)?char\(\d{1,9}\)|[A-Za-z]{1,60}(?:Error|Exception|Field|Str))"
+)
 MASKED = re.compile(  # also the marks of `blank` and of the agent
     r"\[(?:…|\.\.\.)\]|"
     r"\[secret(?:-\d+)?\]\**|\*{3,}(?: .*)?|\[(?:email|address)-\d+\]|(?:host|user)-\d+"
 )
+# Without one of these no name is a secret's.
+TELLING = re.compile(
+    r"token|secret|pass|pwd|pw|pswd|cred|key|auth|cookie|sas|dsn|jwt|bearer|netrc|signature|webhook"
+    r"|kennwort|recovery|totp|psk|session|client|connection|database|pat|notify",
+    re.IGNORECASE,
+)
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+# Inside a word they mean a secret, whatever stands around them.
+_CLEAR_WORDS = (
+    *("password", "passwd", "passwrd", "pswd", "passphrase", "passcode", "passwort", "kennwort"),
+    *("apikey", "authtoken"),
+)
+_AFTER_CLEAR_WORDS = ("less", "s", "ed")  # passwordless
+# At the end of a word they mean a secret, but for a few ordinary words (compass, sacred).
+_ENDINGS = ("secret", "pass", "pwd", "pw", "jwt", "psk", "cred", "creds", "credentials")
+# At the end of a word they mean a secret if a known word stands in front; of another word that is
+# not ordinary (monkey, subtoken) the value decides.
+_OPEN_ENDINGS = ("token", "key")
+_KNOWN_ENDINGS = (*_OPEN_ENDINGS, "pat")
+_ORDINARY_FRONTS = {
+    "pass": (
+        *("by", "com", "encom", "sur", "tres", "over", "under", "forward", "backward", "high"),
+        *(
+            "low",
+            "band",
+            "all",
+            "one",
+            "two",
+            "three",
+            "first",
+            "second",
+            "third",
+            "last",
+            "single",
+        ),
+        *("get", "multi", "each", "per", "full", "pre", "post", "is", "test"),
+    ),
+    "cred": ("sa", "massa"),
+    "token": (
+        *("sub", "de", "re", "pre", "multi", "per", "next", "last", "first", "max", "min", "num"),
+        *("new", "pad", "eos", "bos", "unk", "sep", "cls", "mask", "special", "start", "end"),
+        *("image", "audio", "video", "prompt", "input", "output", "text", "word", "stop", "all"),
+    ),
+    "key": (
+        *("mon", "tur", "hot", "don", "whis", "hoc", "joc", "lac", "primary", "foreign", "dict"),
+        *("state", "hash", "cache", "sort", "index", "lookup", "sub", "by", "any", "no", "prng"),
+        *("rng", "random", "group", "map", "image", "text", "label", "input", "output", "data"),
+        *(
+            "metric",
+            "feature",
+            "column",
+            "param",
+            "config",
+            "query",
+            "missing",
+            "unexpected",
+            "per",
+        ),
+        *(
+            "smo",
+            "mic",
+            "dic",
+            "hus",
+            "jer",
+            "ma",
+            "mu",
+            "ho",
+            "po",
+            "lo",
+            "la",
+            "fla",
+            "fun",
+            "ris",
+        ),
+    ),
+}
+GLUED_WORDS = (
+    *("access", "account", "admin", "api", "app", "auth", "aws", "azure", "bot", "client", "cloud"),
+    *("comet", "consumer", "database", "db", "deploy", "docker", "email", "encryption", "ftp"),
+    *("gcp", "gh", "git", "github", "gitlab", "hf", "http", "hub", "id", "imap", "jwt", "kaggle"),
+    *("ldap", "login", "mail", "master", "mongo", "mssql", "my", "mysql", "npm", "oauth", "openai"),
+    *("oracle", "pg", "pgsql", "postgres", "private", "proxy", "pypi", "rabbitmq", "redis"),
+    *("refresh", "registry", "repo", "root", "s3", "secret", "service", "session", "sftp"),
+    *("shared", "signing", "slack", "smtp", "sql", "ssh", "storage", "sudo", "svn", "telegram"),
+    *("user", "vault", "vnc", "vpn", "wandb", "web", "webhook", "wifi"),
+)
+_GLUED_CLEAR = re.compile(
+    rf"(?P<before>[a-z]{{0,40}}?)(?P<word>{'|'.join(_CLEAR_WORDS)})"
+    rf"(?!(?:{'|'.join(_AFTER_CLEAR_WORDS)})$)(?P<after>[a-z]{{0,40}})"
+)
+_GLUED_KNOWN = re.compile(
+    rf"(?P<known>(?:{'|'.join(GLUED_WORDS)}){{1,4}}?)(?P<ending>{'|'.join(_KNOWN_ENDINGS)})"
+)
+_GLUED_ENDING = re.compile(rf"(?P<before>[a-z]{{1,40}}?)(?P<ending>{'|'.join(_ENDINGS)})")
+_GLUED_OPEN = re.compile(rf"(?P<before>[a-z]{{1,40}})(?P<ending>{'|'.join(_OPEN_ENDINGS)})")
+_LAST_WORD = re.compile(rf"(?:{'|'.join(GLUED_WORDS)})$")
+_LONGEST_GLUED = 40
 
 
 def words_of(name: str) -> list[str]:
-    """WANDB_API_KEY, wandbApiKey and --wandb-api-key all give wandb, api, key."""
-    return [word.lower() for word in _WORDS.findall(name)]
+    """WANDB_API_KEY, wandbApiKey and --wandb-api-key all give wandb, api, key; PGPASSWORD gives
+    pg, password."""
+    return [part for word in _WORDS.findall(name) for part in _unglued(word.lower())]
+
+
+def _unglued(word: str) -> list[str]:
+    """Return the parts of a word that holds a secret's name, or else the word alone."""
+    if word in _SECRET_WORDS or len(word) > _LONGEST_GLUED:
+        return [word]
+    if clear := _GLUED_CLEAR.fullmatch(word):
+        return [part for part in clear.groups() if part]
+    if known := _GLUED_KNOWN.fullmatch(word):
+        last = _LAST_WORD.search(known["known"])  # awsaccesskey: the pair of access and key decides
+        before = known["known"][: last.start()] if last else ""
+        return [part for part in (before, last[0] if last else "", known["ending"]) if part]
+    ending = _GLUED_ENDING.fullmatch(word)
+    if ending and ending["before"] not in _ORDINARY_FRONTS.get(ending["ending"], ()):
+        return [ending["before"], ending["ending"]]
+    return [word]
 
 
 @functools.lru_cache(maxsize=1024)  # a log says the same names over and over
 def names_a_secret(name: str) -> bool:
-    """Does a variable, key or flag of this name hold a secret?"""
+    """Does a variable, key or flag of this name hold a secret, or is it one that may?"""
+    if TELLING.search(name) is None:
+        return False
+    return _surely_names_a_secret(name) or may_name_a_secret(name)
+
+
+@functools.lru_cache(maxsize=1024)
+def _surely_names_a_secret(name: str) -> bool:
     if _HARMLESS_NAMES.match(name):
         return False
     words = words_of(name)
@@ -90,7 +239,17 @@ def names_a_secret(name: str) -> bool:
         return True
     if any(pair in _SECRET_PAIRS for pair in pairwise(words)):
         return True
-    return len(words) > 1 and words[-1] in ("key", "pass", "pat", "pw")
+    return len(words) > 1 and words[-1] in ("key", "pass", "pat", "pw", "cred")
+
+
+@functools.lru_cache(maxsize=1024)
+def may_name_a_secret(name: str) -> bool:
+    """Whether a name ends like a secret's (STRIPEKEY, nomadtoken), so that the value decides."""
+    if _HARMLESS_NAMES.match(name) or _surely_names_a_secret(name):
+        return False
+    words = words_of(name)
+    match = _GLUED_OPEN.fullmatch(words[-1]) if words else None
+    return match is not None and match["before"] not in _ORDINARY_FRONTS[match["ending"]]
 
 
 def is_secret_value(name: str, value: str, is_certain: bool = True) -> bool:
@@ -103,7 +262,8 @@ def is_secret_value(name: str, value: str, is_certain: bool = True) -> bool:
     is_address = is_certain and bare.lower() in _ADDRESS_FLAGS
     is_flag = is_certain and bare.lower() in _SECRET_FLAGS
     if not (is_address or is_flag or names_a_secret(bare)):
-        return False
+        return not is_certain and bare.lower() in _PASSWORD_NAMES and looks_like_a_password(value)
+    is_certain = is_certain and not may_name_a_secret(bare)
     value = value.strip()
     if _SAYS_NOTHING.fullmatch(value) or MASKED.fullmatch(value):
         return False
@@ -113,14 +273,25 @@ def is_secret_value(name: str, value: str, is_certain: bool = True) -> bool:
         return False
     if _PATH.match(value) and (not is_certain or _PATH_NAMES.search(bare)):
         return False
-    words = words_of(bare)
-    is_strong = not _STRONG_WORDS.isdisjoint(words) or words[-2:] in _STRONG_PAIRS
+    is_strong = is_strong_name(bare)
     if not is_strong and _VERSION.fullmatch(value):
         return False  # of a package that is called pyjwt or tokenizers
     if is_certain or is_strong:
         return is_certain or len(value) >= 3
     has_digit = any(c.isdigit() for c in value)
     return len(value) >= 8 and (has_digit or entropy_bits(value) > 3.5)
+
+
+@functools.lru_cache(maxsize=1024)
+def is_strong_name(name: str) -> bool:
+    """Whether its values are secrets also in running text, whatever they look like."""
+    words = words_of(name)
+    return not _STRONG_WORDS.isdisjoint(words) or words[-2:] in _STRONG_PAIRS
+
+
+def is_ordinary_word(value: str) -> bool:
+    """Whether a word behind a secret's name says something about it and is not its value."""
+    return any(p.fullmatch(value) for p in (_SAYS_NOTHING, _PROSE, _OF_TABLES, MASKED))
 
 
 def looks_like_a_password(value: str) -> bool:

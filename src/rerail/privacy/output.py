@@ -22,6 +22,8 @@ CARRY_BYTES = 4096  # looked at again when more comes: a private key of 4,096 bi
 _BLOCK = 1 << 20
 _LARGEST_FILE = 256 << 20
 
+_STARS = bytes(byte if byte in b"\r\n" else ord("*") for byte in range(256))
+
 Correction = tuple[int, bytes]  # how far before the new bytes, and what belongs there
 
 
@@ -39,10 +41,11 @@ class OutputMasker:
         places = self._masker.places(plain)
         if places:
             masked = self._masked(plain, masked, places)
-        old = len(self._plain)
+            plain = _without_settled(plain, masked, places)
+        old = len(self._written)
         corrections = []
         if masked[:old] != self._written:
-            first = next(i for i in range(old) if masked[i] != self._written[i])
+            first = _first_difference(masked, self._written)
             corrections.append((old - first, masked[first:old]))
         keep = _whole_lines(plain)
         self._plain, self._written = plain[keep:], masked[keep:]
@@ -59,14 +62,39 @@ class OutputMasker:
 
     def _masked(self, plain: bytes, written: bytes, places: list[Found]) -> bytes:
         result = bytearray(written)
-        before = len(self._masker.known.values())
+        before = self._masker.known.count()
         for start, end, kind in places:
             # At the very end it may go on: hidden now, remembered once it is whole.
             is_whole = end < len(plain)
             label = self._masker.mask_at(plain[start:end], kind) if is_whole else UNNUMBERED
             result[start:end] = same_length(plain[start:end], label)
-        self.has_learnt |= len(self._masker.known.values()) > before
+        self.has_learnt |= self._masker.known.count() > before
         return bytes(result)
+
+
+def _without_settled(plain: bytes, masked: bytes, places: list[Found]) -> bytes:
+    """Return the text with masks for the secrets that nothing can follow: the line has ended.
+
+    They need not be found again when more comes. What has several lines may still go on.
+    """
+    last = plain.rfind(b"\n")
+    result = bytearray(plain)
+    for start, end, _ in places:
+        if end <= last and b"\n" not in plain[start:end]:
+            result[start:end] = masked[start:end]
+    return bytes(result)
+
+
+def _first_difference(one: bytes, other: bytes) -> int:
+    """Return where two texts differ first, the second of which ends first."""
+    low, high = 0, len(other)
+    while low < high:
+        middle = (low + high) // 2
+        if one[low : middle + 1] == other[low : middle + 1]:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 def _whole_lines(text: bytes) -> int:
@@ -80,11 +108,14 @@ def _whole_lines(text: bytes) -> int:
 
 def same_length(secret: bytes, label: str) -> bytes:
     """Stars in place of everything but line ends, and the label where it has room."""
-    stars = bytearray(b"*" * len(secret))
-    for at, byte in enumerate(secret):
-        if byte in b"\r\n":
-            stars[at] = byte
     label_bytes = label.encode()
+    if b"\n" not in secret and b"\r" not in secret:
+        return (
+            label_bytes.ljust(len(secret), b"*")
+            if len(label) <= len(secret)
+            else b"*" * len(secret)
+        )
+    stars = bytearray(secret.translate(_STARS))
     if len(label_bytes) <= len(secret) and b"\n" not in secret[: len(label_bytes)]:
         stars[: len(label_bytes)] = label_bytes
     return bytes(stars)

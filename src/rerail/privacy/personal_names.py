@@ -30,6 +30,7 @@ _GENERIC_USERS = frozenset(
 )
 _GENERIC_HOSTS = frozenset(["localhost", "localhost.localdomain", "host", "docker", "container"])
 _SHORTEST_NAME = 3
+_NUMERIC_ADDRESS = re.compile(r"[\d.]*|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*")  # `addresses` masks these
 
 
 @dataclass
@@ -62,6 +63,10 @@ class PersonalNames:
         for key in ("HOSTNAME", "HOST", "SLURMD_NODENAME", "COMPUTERNAME"):
             if isinstance(environment.get(key), str):
                 self.add_host(environment[key])
+        for key in ("MASTER_ADDR", "MASTER_HOST", "SLURM_LAUNCH_NODE_IPADDR", "RDZV_HOST"):
+            host = environment.get(key)
+            if isinstance(host, str) and not _NUMERIC_ADDRESS.fullmatch(host):
+                self.add_host(host)
         home = environment.get("HOME")
         if isinstance(home, str):
             self._add_home(home.rstrip("/"))

@@ -38,6 +38,8 @@ _MODEL_SERVICES = (
         "sk-learn-contrib-imbalanced-ensemble",
     ),
     Shape("Hugging Face token", r"(?:hf|api_org)_[A-Za-z0-9]{16,}", "hf_<a34>", "hf_hub_download"),
+    Shape("Cerebras key", r"csk-[a-z0-9]{40,}", "csk-<l48>", "csk-learn"),
+    Shape("Tavily key", r"tvly-[\w-]{16,}", "tvly-dev-<a32>", "tvly-search"),
     Shape("Replicate token", r"r8_[A-Za-z0-9]{20,}", "r8_<a37>", "r8_resnet_block"),
     Shape("Groq key", r"gsk_[A-Za-z0-9]{20,}", "gsk_<a52>", "gsk_kernel_v2"),
     Shape("xAI key", r"xai-[A-Za-z0-9]{20,}", "xai-<a80>", "xai-explainability"),
@@ -238,6 +240,19 @@ _SERVICES = (
     Shape(
         "Harness token", r"[ps]at\.[\w-]{22}\.\w{24}\.\w{20}\b", "pat.<a22>.<a24>.<a20>", "pat.x"
     ),
+    Shape(
+        "HubSpot token",
+        r"pat-(?:na|eu|ap)\d-[0-9a-f]{8}-[0-9a-f-]{27}",
+        "pat-na1-<h8>-<h4>-<h4>-<h4>-<h12>",
+        "pat-na1-x",
+    ),
+    Shape("Contentful token", r"CFPAT-[\w-]{43}", "CFPAT-<w43>", "CFPAT-x"),
+    Shape(
+        "PayPal token",
+        r"access_token\$(?:production|sandbox)\$([0-9a-z]{16}\$[0-9a-f]{32})",
+        "access_token$production$<l16>$<h32>",
+        "access_token$production$x",
+    ),
     Shape("Figma token", r"fig[dor]_[\w-]{40,}", "figd_<w43>", "figd_x"),
     Shape("Typeform token", r"tfp_[\w.=-]{40,}", "tfp_<w59>", "tfp_layers"),
     Shape("Dropbox token", r"sl\.[\w=-]{100,}", "sl.<w135>", "sl.a"),
@@ -255,10 +270,33 @@ _SERVICES = (
 _GENERAL = (
     Shape(
         PRIVATE_KEY,
-        r"-----BEGIN[ A-Z0-9]{0,40}PRIVATE KEY(?: BLOCK)?-----(?:[^-]|-[^-])*"
-        r"(?:-----END[ A-Z0-9]{0,40}PRIVATE KEY(?: BLOCK)?-----)?",
+        r"-{4,5} ?BEGIN[ A-Z0-9]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}(?:[^-]|-[^-])*"
+        r"(?:-{4,5} ?END[ A-Z0-9]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5})?",
         "-----BEGIN RSA PRIVATE KEY-----\n<b64>\n<b64>\n<b20>=\n-----END RSA PRIVATE KEY-----",
         "-----BEGIN CERTIFICATE-----",
+        begins_a_word=False,
+    ),
+    Shape(
+        PRIVATE_KEY,
+        r"PuTTY-User-Key-File-\d:(?:[^\n]*\n){1,40}?Private-Lines: \d+\r?\n((?:[\w+/=]+\r?\n?)+)",
+        "PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\nPrivate-Lines: 1\n<b44>\n",
+        "PuTTY-User-Key-File-3: ssh-ed25519",
+    ),
+    Shape(
+        PRIVATE_KEY,
+        r"\\{0,7}\"kty\\{0,7}\"[^{}]{1,900}\\{0,7}\"[dk]\\{0,7}\"\s{0,4}:\s{0,4}\\{0,7}\"([\w-]{20,})",
+        '{"kty":"oct","k":"<w43>"}',
+        '{"kty":"RSA","n":"x"}',
+        begins_a_word=False,
+    ),
+    Shape(
+        "password hash",
+        r"(?:\$(?:1|5|6|y|gy|7|apr1|2[abxy]|argon2(?:id|i|d)|scrypt|pbkdf2-sha\d+)\$[\w./$,=+-]{20,}"
+        r"|\$[PHS]\$[./\w]{31,}|\{(?:S?SHA\d{0,3}|S?MD5)\}[\w+/]{20,}={0,2}"
+        r"|pbkdf2_sha\d+\$\d+\$[\w./+=$]{20,}|(?:pbkdf2:sha\d+:\d+|scrypt:\d+:\d+:\d+)\$\w+\$[0-9a-f]{32,}"
+        r"|\bsha(?:1|256):[0-9a-f]{12}:[0-9a-f]{40,}|:[0-9a-f]{32}:[0-9a-f]{32}:::)",
+        "$6$rounds=5000$<a16>$<a86>",
+        "$1$x",
         begins_a_word=False,
     ),
     Shape(
@@ -269,7 +307,7 @@ _GENERAL = (
     ),
     Shape(
         "JSON web token",
-        r"(?:[ps]k\.)?eyJ[\w-]{6,}\.[\w-]{6,}(?:\.[\w-]*)?",
+        r"(?:[ps]k\.)?eyJ[\w-]{6,}\.(?:[\w-]{6,}|\.[\w-]{6,})(?:\.[\w-]*){0,3}",
         "eyJ<a30>.eyJ<a40>.<w43>",
         "eyJ.x",
     ),
@@ -292,20 +330,28 @@ _GENERAL = (
     Shape(
         "authorization header",
         r"(?i)authorization[\"']?[\s\x00]{0,4}[:=][\s\x00]{0,4}[\"']?"
-        r"(?:(?:bearer|basic|digest|negotiate|token|apikey)\s+)?([\w.~+/=:-]{6,})",
+        r"(?:(?:bearer|basic|digest|negotiate|token|apikey|splunk|ssws|hawk|ntlm|oauth|geniekey|key)\s+)?"
+        r"([\w.~+/=:-]{6,})",
         "Authorization: Basic <b24>==",
         "authorization: none",
+    ),
+    Shape(
+        "authorization header",
+        r"(?i)digest\s[^\n]{0,400}\bresponse=[\"']?([0-9a-f]{32,})",
+        'Digest username="ada", realm="x", response="<h32>"',
+        "digest sha256 response=200",
     ),
     Shape("bearer token", r"(?i)bearer\s+([\w.~+/=-]{8,})", "bearer <a40>", "bearer of news"),
     Shape(
         "cookie",
-        r"(?i)(?:set-)?cookie[\"']?[\s\x00]{0,4}:[\s\x00]{0,4}[\"']?([\w.-]+=[^\s\"',]{6,})",
+        r"(?i)(?:set-)?cookie[\"']?[\s\x00]{0,4}:[\s\x00]{0,4}[\"']?(?:[\w.-]+=[^\s\"',;]{0,5};\s?){0,8}"
+        r"([\w.-]+=[^\s\"',]{6,})",
         "Cookie: session=<a32>",
         "cookie: none",
     ),
     Shape(
         SECRET_NAME,
-        r"(?i)<(?:password|secret|token|api_?key)>([^<\s]{3,})</",
+        r"(?i)<(?:[\w.-]{0,40}:)?(?:password|secret|token|api_?key)>([^<\s]{3,})</",
         "<password><a12></password>",
         "<token></token>",
         begins_a_word=False,
@@ -342,6 +388,37 @@ _GENERAL = (
         r"|ldap\w+\s(?:[^\n|;]*\s)?-w)[\s=]*[\"']?([^\s\"'-][^\s\"']*)",
         "redis-cli -h db -a <a12> ping",
         "zip -r out.zip folder",
+    ),
+    Shape(
+        PROGRAM,
+        r"(?:wandb\s+login|ngrok\s+(?:config\s+add-)?authtoken)\s+(?:--?[\w=.:/-]+\s+)*(\w{20,})",
+        "wandb login --relogin <h40>",
+        "wandb login --host example",
+    ),
+    Shape(
+        PROGRAM,
+        r"htpasswd\s+-\w*b\w*\s+\S+\s+\S+\s+[\"']?([^\s\"']+)",
+        "htpasswd -bc users.txt ada <a12>",
+        "htpasswd -c users.txt ada",
+    ),
+    Shape(
+        PROGRAM,
+        r"(?:echo|printf)\s+(?:-n\s+)?[\"']?(?:[\w.-]+:)?([^\s\"'|:]{3,})[\"']?\s*\|[^\n|;]{0,80}"
+        r"(?:--password-stdin|--with-token|chpasswd|sudo\s+-S)",
+        "echo <a12> | docker login -u ada --password-stdin",
+        "echo hello | tee file",
+    ),
+    Shape(
+        PROGRAM,
+        r"(?:sqlplus\s+(?:-\w+\s+)*|jdbc:oracle:thin:)\w+/([^@\s\"']{3,})@",
+        "sqlplus ada/<a12>@db",
+        "sqlplus /nolog",
+    ),
+    Shape(
+        PROGRAM,
+        r"(?i)identified\s+by\s+(?:password\s+)?[\"']([^\"'\n]{3,})",
+        "CREATE USER ada IDENTIFIED BY '<a12>'",
+        "identified by name",
     ),
     Shape(
         PROGRAM,
