@@ -65,11 +65,13 @@ def chosen(folder: Path, pattern: str = "ck/step-*") -> tuple[str | None, str]:
     return (choice.chosen.path.name if choice.chosen else None), why or ""
 
 
+@pytest.mark.thorough
 @pytest.mark.torch
 def test_a_whole_one_is_chosen(checkpoints: Path) -> None:
     assert chosen(checkpoints) == ("step-2", "")
 
 
+@pytest.mark.thorough
 @pytest.mark.torch
 def test_a_shard_that_is_missing_makes_it_the_older_one(checkpoints: Path) -> None:
     (checkpoints / "ck/step-2/__1_0.distcp").unlink()

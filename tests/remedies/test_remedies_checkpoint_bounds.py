@@ -104,6 +104,7 @@ def long_tar_name() -> bytes:
     return info.tobuf() + bytes(20 << 20) + tarfile.TarInfo("y").tobuf() + bytes(1024)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit on memory holds on Linux")
 @pytest.mark.parametrize("kind", HEAVY)
 def test_one_made_to_take_time_or_memory_gets_an_answer(kind: str, tmp_path: Path) -> None:

@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from rerail.checkpoints.formats import Reading, Torn, Unfinished
 from rerail.checkpoints.formats.budget import Budget
+from rerail.checkpoints.formats.content import (
+    HEAD_BYTES,
+    PICKLE_SIGNATURES,
+    Check,
+    reader_of_content,
+)
 from rerail.checkpoints.formats.streams import (
     COMPRESSED,
     check_compressed,
@@ -28,23 +32,18 @@ from rerail.checkpoints.formats.tensors import (
     HDF5_SIGNATURE,
     NPY_SIGNATURE,
     check_hdf5,
-    check_npy,
     check_safetensors,
     looks_like_safetensors,
 )
-from rerail.checkpoints.formats.torch_legacy import check_pickle
 from rerail.checkpoints.formats.zip_archive import SIGNATURE as ZIP_SIGNATURE
 from rerail.checkpoints.formats.zip_archive import check_zip, check_zips
 from rerail.checkpoints.parts import METADATA, check_parts
-
-Check = Callable[[IO[bytes], int, Budget], Reading]
+from rerail.checkpoints.search import Search
 
 UNKNOWN = "file of another kind"
 NOT_CHECKED = "not checked to the end:"
-_HEAD_BYTES = 512
 _BUFFER_BYTES = 1 << 16  # opcodes are read one by one
 _LFS_POINTER = b"version https://git-lfs"
-_PICKLE_SIGNATURES = tuple(bytes([0x80, protocol]) for protocol in (2, 3, 4, 5))
 # Names that promise one of the formats above: anything else in such a file is damage.
 _PROMISING = {".pt", ".pth", ".ckpt", ".npz", ".npy", ".safetensors", ".h5", ".hdf5", ".keras"}
 _DISTRIBUTED_SUFFIX = ".distcp"
@@ -112,7 +111,7 @@ def _check_file(path: Path, size: int, budget: Budget) -> Reading:
     if size == 0:
         raise Torn("it is empty")
     with path.open("rb", buffering=_BUFFER_BYTES) as file:
-        head = file.read(_HEAD_BYTES)
+        head = file.read(HEAD_BYTES)
         file.seek(0)
         reader = _reader_for(path, head, size)
         if reader is not None:
@@ -123,8 +122,8 @@ def _check_file(path: Path, size: int, budget: Budget) -> Reading:
             raise Torn("it begins with nothing but zeros")
         if path.suffix.lower() in _PROMISING or _is_beginning_of_signature(head):
             raise Torn(f"it does not begin as a {path.suffix or 'checkpoint'} file does")
-        file.seek(max(0, size - _HEAD_BYTES))
-        if size > _HEAD_BYTES and not file.read().strip(b"\0"):
+        file.seek(max(0, size - HEAD_BYTES))
+        if size > HEAD_BYTES and not file.read().strip(b"\0"):
             raise Torn("it ends in nothing but zeros")
     return Reading(UNKNOWN)
 
@@ -134,12 +133,10 @@ def _reader_for(path: Path, head: bytes, size: int) -> Check | None:
     suffix = path.suffix.lower()
     if head.startswith((ZIP_SIGNATURE, b"PK\x05\x06")):
         return check_zips if suffix == _DISTRIBUTED_SUFFIX else check_zip
-    if head.startswith(_PICKLE_SIGNATURES):
-        return check_pickle
+    if (reader := reader_of_content(head)) is not None:
+        return reader
     if head.startswith(HDF5_SIGNATURE):
         return check_hdf5
-    if head.startswith(NPY_SIGNATURE):
-        return check_npy
     if suffix == ".safetensors" or looks_like_safetensors(head, size):
         return check_safetensors
     if suffix == ".json":
@@ -152,18 +149,16 @@ def _reader_for(path: Path, head: bytes, size: int) -> Check | None:
 
 
 def _is_beginning_of_signature(head: bytes) -> bool:
-    signatures = (ZIP_SIGNATURE, *_PICKLE_SIGNATURES, HDF5_SIGNATURE, NPY_SIGNATURE, *COMPRESSED)
+    signatures = (ZIP_SIGNATURE, *PICKLE_SIGNATURES, HDF5_SIGNATURE, NPY_SIGNATURE, *COMPRESSED)
     return any(len(head) < len(each) and each.startswith(head) for each in signatures)
 
 
 def _files_of(folder: Path) -> list[Path]:
-    files = []
-    for each in folder.rglob("*"):
-        if each.is_file():
-            files.append(each)
-            if len(files) > _MOST_FILES:
-                raise Unfinished(f"the folder has more than {_MOST_FILES} files")
-    return sorted(files)
+    search = Search(_MOST_FILES)
+    files = sorted(search.files_below(folder))
+    if search.cut_short:
+        raise Unfinished(f"the search in the folder was too large: {search.cut_short}")
+    return files
 
 
 def _check_folder(path: Path, files: list[Path], budget: Budget) -> Reading:

@@ -6,21 +6,20 @@ why. Nothing is moved, renamed or deleted.
 
 from __future__ import annotations
 
-import glob
-import os
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from statistics import median
 
 from rerail.checkpoints.check import UNKNOWN, Soundness, check_checkpoint
 from rerail.checkpoints.parts import ranks_in
+from rerail.checkpoints.search import Search
 
 # A file of unknown format this much smaller than its siblings was cut off while it was written.
 _SMALL_SHARE = 0.5
-_MOST_NAMES = 100_000
+_MOST_CHECKED = 1000  # damaged ones; each is read, so more of them would take minutes
+_MOST_SAID = 3
 
 
 @dataclass(frozen=True)
@@ -28,6 +27,17 @@ class Choice:
     chosen: Soundness | None
     skipped: tuple[Soundness, ...] = ()  # newer than the chosen one
     found: int = 0
+    cut_short: str | None = None  # why not everything was looked at
+
+    def passed_over(self) -> list[str]:
+        """Return a sentence for each of the newest that do not load, and one for all others."""
+        said = [
+            f"checkpoint {each.path} is passed over: {each.problem}"
+            for each in self.skipped[:_MOST_SAID]
+        ]
+        if more := len(self.skipped) - len(said):
+            said.append(f"{more} more checkpoints are passed over as well")
+        return said + ([self.cut_short] if self.cut_short else [])
 
 
 def choose_checkpoint(
@@ -43,28 +53,38 @@ def choose_checkpoint(
     written after this moment holds weights that are not numbers any more. `until_unix`: what was
     written later is not of the run that is asked about, and is not looked at.
     """
-    paths = find_checkpoints(pattern, cwd, until_unix)
+    search = Search()
+    paths = _find(search, pattern, cwd, until_unix)
+    cut_short = search.cut_short and (
+        f"the search for checkpoints was too large: {search.cut_short};"
+        " a pattern without ** looks at fewer folders"
+    )
     skipped: list[Soundness] = []
-    for path in paths:
+    for path in paths[:_MOST_CHECKED]:
         why = (refused or {}).get(path)
         found = Soundness(path, "checkpoint", why) if why else _check(path, paths, cwd)
         if found.is_sound and bad_since_unix and found.modified_ns / 1e9 >= bad_since_unix:
             found = replace(found, problem="it was written after the loss was no longer finite")
         if found.is_sound:
-            return Choice(found, tuple(skipped), len(paths))
+            return Choice(found, tuple(skipped), len(paths), cut_short)
         skipped.append(found)
-    return Choice(None, tuple(skipped), len(paths))
+    if len(paths) > _MOST_CHECKED:
+        cut_short = f"only the newest {_MOST_CHECKED} of {len(paths)} checkpoints were looked at"
+    return Choice(None, tuple(skipped), len(paths), cut_short)
 
 
 def find_checkpoints(pattern: str, cwd: Path, until_unix: float | None = None) -> list[Path]:
-    """Newest first, each once, as the pattern spells them (relative to `cwd`)."""
-    names = glob.glob(os.path.expanduser(pattern), root_dir=cwd, recursive=True)  # noqa: PTH111, PTH207
+    """Return the checkpoints, newest first, each once, as the pattern spells them."""
+    return _find(Search(), pattern, cwd, until_unix)
+
+
+def _find(search: Search, pattern: str, cwd: Path, until_unix: float | None) -> list[Path]:
     found: dict[tuple[int, int], tuple[tuple[int, list[int], bool], Path]] = {}
-    for name in sorted(names):
+    for name in sorted(search.matches(pattern, cwd)):
         path = Path(name)
         try:
             status = (cwd / path).stat()
-            modified = _modified_ns(cwd / path)
+            modified = _modified_ns(cwd / path, search)
         except OSError:
             continue  # a link to nowhere, or gone since
         if until_unix is not None and modified / 1e9 > until_unix:
@@ -109,17 +129,15 @@ def _lacks_ranks(path: Path, others: Collection[Path], cwd: Path) -> str | None:
 
 
 def _names_in(folder: Path) -> list[Path]:
-    found = (each.relative_to(folder) for each in folder.rglob("*") if each.is_file())
-    return list(islice(found, _MOST_NAMES))
+    return [each.relative_to(folder) for each in Search().files_below(folder)]
 
 
-def _modified_ns(path: Path) -> int:
-    """Of a folder: of the newest file in it."""
+def _modified_ns(path: Path, search: Search) -> int:
+    """Return when a file was written, or the newest file of a folder."""
     own = path.stat().st_mtime_ns
     if not path.is_dir():
         return own
-    files = [each.stat().st_mtime_ns for each in path.rglob("*") if each.is_file()]
-    return max(files, default=own)
+    return max((each.stat().st_mtime_ns for each in search.files_below(path)), default=own)
 
 
 def numbers_in(name: str) -> list[int]:

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import json
 import lzma
 import tarfile
+from dataclasses import replace
 from io import BufferedIOBase
 from typing import IO, Any
 
 from rerail.checkpoints.formats.budget import Budget, refuse_inflation
-from rerail.checkpoints.formats.outcome import Reading, Torn
+from rerail.checkpoints.formats.content import HEAD_BYTES, Check, reader_of_content
+from rerail.checkpoints.formats.file_part import open_part
+from rerail.checkpoints.formats.outcome import Reading, Torn, Unfinished
+from rerail.checkpoints.formats.zip_archive import SIGNATURE as ZIP_SIGNATURE
+from rerail.checkpoints.formats.zip_archive import check_zip
 
 COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz"}
 _CHUNK_BYTES = 4 << 20
 # An empty list is 2 bytes of JSON and 64 of memory; the largest tokenizers have 33 MB.
 _LARGEST_JSON_BYTES = 32 << 20
 _LARGEST_TAR_HEADER_BYTES = 1 << 20
+# A compressed stream cannot be read from the middle, so what is in it is held in memory.
+_LARGEST_KEPT_BYTES = 64 << 20
 
 
 def check_json(file: IO[bytes], size: int, budget: Budget) -> Reading:
@@ -44,11 +52,14 @@ def check_compressed(file: IO[bytes], size: int, budget: Budget) -> Reading:
     name = next(name for signature, name in COMPRESSED.items() if start.startswith(signature))
     unchecked = None
     unpacked = 0
+    kept = io.BytesIO()
     try:
         with _decompressed(file, name) as stream:
             while data := stream.read(_CHUNK_BYTES):
                 unpacked += len(data)
                 refuse_inflation("it", size, unpacked)
+                if kept.tell() <= _LARGEST_KEPT_BYTES:
+                    kept.write(data)
                 if not budget.can_read_on():
                     unchecked = f"its {name} stream behind the first {unpacked} bytes"
                     break
@@ -56,7 +67,23 @@ def check_compressed(file: IO[bytes], size: int, budget: Budget) -> Reading:
         raise
     except Exception as error:
         raise Torn(f"its {name} stream is cut off or damaged ({str(error)[:60]})") from None
-    return Reading(f"{name} stream", unchecked)
+    kind = f"{name} stream"
+    head = bytes(kept.getbuffer()[:HEAD_BYTES])
+    if head.startswith(tuple(COMPRESSED)):
+        return Reading(kind, unchecked or "what it holds, which is compressed once more")
+    if (check := _reader_inside(head)) is None:
+        return Reading(kind, unchecked)
+    if unchecked or unpacked > _LARGEST_KEPT_BYTES:
+        return Reading(kind, unchecked or f"what its {unpacked} bytes hold once unpacked")
+    kept.seek(0)
+    return replace(check(kept, unpacked, budget), kind=kind)
+
+
+def _reader_inside(head: bytes) -> Check | None:
+    """Return the reader for what a stream or an archive holds; None if loading calls nothing."""
+    if head.startswith(ZIP_SIGNATURE):
+        return check_zip
+    return check_tar if is_tar(head) else reader_of_content(head)
 
 
 def _decompressed(file: IO[bytes], name: str) -> BufferedIOBase:
@@ -85,19 +112,46 @@ class _HeaderReader:
 
 
 def check_tar(file: IO[bytes], size: int, budget: Budget) -> Reading:
-    """Members are skipped, not read: a tar archive has checksums of its headers only."""
+    """Check the members that loading would unpickle. A tar has checksums of its headers only."""
     end = 0
+    foreign: frozenset[str] = frozenset()
+    unchecked = None
     try:
         with tarfile.open(fileobj=_HeaderReader(file), mode="r:") as archive:
             while (member := archive.next()) is not None:
                 end = max(end, member.offset_data + member.size)
                 archive.members.clear()  # type: ignore[attr-defined]  # it remembers them all
+                if member.isreg() and end + 512 <= size:
+                    found = _check_member(file, member, budget)
+                    foreign |= found.foreign
+                    unchecked = unchecked or found.unchecked
                 if not budget.can_read_on():
-                    return Reading("tar archive", f"its members behind {member.name[:100]}")
-    except Torn:
+                    unchecked = f"its members behind {member.name[:100]}"
+                    return Reading("tar archive", unchecked, foreign)
+    except (Torn, Unfinished):
         raise
     except Exception as error:
         raise Torn(f"the archive is damaged ({str(error)[:60]})") from None
     if end + 512 > size:
         raise Torn("the archive ends before its last member does")
-    return Reading("tar archive")
+    return Reading("tar archive", unchecked, foreign)
+
+
+def _check_member(file: IO[bytes], member: tarfile.TarInfo, budget: Budget) -> Reading:
+    part = open_part(file, member.offset_data, member.offset_data + member.size)
+    head = part.read(HEAD_BYTES)
+    part.seek(0)
+    name = member.name[:100]
+    if head.startswith(tuple(COMPRESSED)) or is_tar(head):
+        return Reading("tar archive", f"what {name} holds, which is an archive in an archive")
+    if (check := _reader_inside(head)) is None:
+        return Reading("tar archive")
+    at = file.tell()
+    try:
+        return check(part, member.size, budget)
+    except Torn as torn:
+        raise Torn(f"{name}: {torn}") from None
+    except Unfinished as why:
+        raise Unfinished(f"{name}: {why}") from None
+    finally:
+        file.seek(at)  # tarfile reads its next header from there

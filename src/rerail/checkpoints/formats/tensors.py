@@ -6,10 +6,12 @@ import ast
 import json
 import re
 import struct
+from dataclasses import replace
 from typing import IO, Any
 
 from rerail.checkpoints.formats.budget import Budget
 from rerail.checkpoints.formats.outcome import Reading, Torn
+from rerail.checkpoints.formats.torch_legacy import check_pickle
 
 NPY_SIGNATURE = b"\x93NUMPY"
 _METADATA = "__metadata__"
@@ -21,6 +23,7 @@ _LONGEST_PARSED_HEADER = 16 << 20
 # numpy itself refuses more than 10,000 characters unless it is told otherwise.
 _LONGEST_NPY_HEADER = 1 << 16
 _LARGEST_SIZE = 1 << 63
+_PLAIN_TYPE = re.compile(r"[<>|=]?[a-zA-NP-Z]\d{0,9}(\[\d{0,9}[a-zA-Z]{1,2}\])?")
 
 
 def looks_like_safetensors(head: bytes, size: int) -> bool:
@@ -98,13 +101,32 @@ def check_npy(file: IO[bytes], size: int, budget: Budget) -> Reading:
         count = _count(shape)
     except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError):
         raise Torn("its header cannot be read") from None
+    if _holds_objects(descr):
+        file.seek(begin + length)
+        return replace(check_pickle(file, size, budget), kind="npy array of objects")
     kind = re.fullmatch(r"[<>|=][a-zA-Z](\d{1,9})", descr) if isinstance(descr, str) else None
-    if kind is not None and "O" not in descr:
+    if kind is not None:
         width = int(kind[1]) * (4 if "U" in descr else 1)
         missing = begin + length + count * width - size
         if missing > 0:
             raise Torn(f"{missing} bytes of its array are missing")
     return Reading("npy array")
+
+
+def _holds_objects(descr: Any) -> bool:
+    """Whether numpy would unpickle the array: it has Python objects, alone or as a field.
+
+    A description that is not plainly one of numbers, texts, times or bytes counts as objects. If
+    its bytes are no pickle, the file is refused.
+    """
+    if isinstance(descr, str):
+        return _PLAIN_TYPE.fullmatch(descr) is None
+    if isinstance(descr, tuple):  # a type and the shape of a field
+        return not descr or _holds_objects(descr[0])
+    fields = descr if isinstance(descr, list) else [descr]
+    return not all(
+        isinstance(each, tuple) and len(each) > 1 and not _holds_objects(each[1]) for each in fields
+    )
 
 
 def check_hdf5(file: IO[bytes], size: int, budget: Budget) -> Reading:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from rerail.checkpoints.formats.budget import Budget, refuse_inflation
+from rerail.checkpoints.formats.content import HEAD_BYTES, reader_of_content
 from rerail.checkpoints.formats.file_part import open_part
 from rerail.checkpoints.formats.outcome import Reading, Torn, Unfinished
 from rerail.checkpoints.formats.pickle_stream import read_pickle
@@ -177,8 +178,9 @@ def _check_contents(
     ]
     if not pickled:
         is_arrays = all(name.endswith(".npy") for name in sizes)
-        return Reading("npz archive" if is_arrays else "zip archive")
-    foreign: frozenset[str] = frozenset()
+        foreign, unchecked = _check_members(file, archive, members, budget)
+        return Reading("npz archive" if is_arrays else "zip archive", unchecked, foreign)
+    foreign = frozenset[str]()
     for member in pickled:
         stream, end = _pickle_stream(file, archive, member)
         contents = read_pickle(stream, end, budget)
@@ -193,6 +195,34 @@ def _check_contents(
             if storage.size_bytes is not None and there < storage.size_bytes:
                 raise Torn(f"the tensor data {folder}data/{storage.key} is too short")
     return Reading("torch checkpoint", foreign=foreign)
+
+
+def _check_members(
+    file: IO[bytes], archive: zipfile.ZipFile, members: list[zipfile.ZipInfo], budget: Budget
+) -> tuple[frozenset[str], str | None]:
+    """Check members that are pickles or arrays. Return what they hold, and what was not checked."""
+    foreign: frozenset[str] = frozenset()
+    unchecked = None
+    for member in members:
+        try:
+            with archive.open(member) as stream:
+                head = stream.read(HEAD_BYTES)
+        except Exception as error:
+            raise Torn(f"{_name(member)} is damaged ({_short(error)})") from None
+        if (check := reader_of_content(head)) is None:
+            continue
+        try:
+            part, end = _pickle_stream(file, archive, member)
+            begin = part.tell()
+            found = check(open_part(part, begin, end), end - begin, budget)
+        except Torn as torn:
+            raise Torn(f"{_name(member)}: {torn}") from None
+        except Unfinished as why:
+            unchecked = unchecked or f"{_name(member)}: {why}"
+            continue
+        foreign |= found.foreign
+        unchecked = unchecked or found.unchecked
+    return foreign, unchecked
 
 
 def _pickle_stream(
