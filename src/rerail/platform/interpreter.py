@@ -8,6 +8,7 @@ scripts as far as they can be told from outside, and says how it came to its ans
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -94,11 +95,12 @@ def _behind_shim(shim: Path, cwd: Path, environ: Mapping[str, str]) -> Path | No
         break
     for version in re.split(r"[:\s]+", wanted):
         exact = root / "versions" / version / "bin" / shim.name
-        if version and exact.is_file():
+        if version and os.path.isfile(exact):  # noqa: PTH113
             return exact
         # "3.11" stands for the newest 3.11.x that is installed.
-        for folder in sorted(root.glob(f"versions/{version}.*"), reverse=True) if version else []:
-            if (folder / "bin" / shim.name).is_file():
+        pattern = f"versions/{glob.escape(version)}.*"
+        for folder in sorted(root.glob(pattern), reverse=True) if version else []:
+            if os.path.isfile(folder / "bin" / shim.name):  # noqa: PTH113
                 return folder / "bin" / shim.name
     return None
 
@@ -156,12 +158,17 @@ def _without_assignments(
 
 
 def _resolve(program: str, cwd: Path, environ: Mapping[str, str]) -> Path | None:
+    """Return the file that a program's name stands for, or None.
+
+    Path.is_file raises for a folder that may not be searched and for a name that is too long;
+    os.path.isfile says False, and the search goes on as a shell's does.
+    """
     if "/" in program:
         path = cwd / program
-        return path if path.is_file() else None
+        return path if os.path.isfile(path) else None  # noqa: PTH113
     for folder in environ.get("PATH", os.defpath).split(os.pathsep):
         path = cwd / (folder or ".") / program
-        if path.is_file() and os.access(path, os.X_OK):
+        if os.path.isfile(path) and os.access(path, os.X_OK):  # noqa: PTH113
             return path
     return None
 

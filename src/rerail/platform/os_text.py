@@ -2,7 +2,8 @@ r"""Texts of the operating system, made fit to be shown: the one way out for all
 
 In: texts that may hold anything: a command, a variable or a path with bytes that are not UTF-8 (in
 Python lone surrogates), control characters of a log. Out: texts that every file, page and terminal
-takes: a byte is shown as `\xff`, a control character as `\x9b`; line ends and tabs stay.
+takes: a byte is shown as `\xff`, a control character as `\x9b`, a change of
+the writing direction as `\u202e`; line ends and tabs stay.
 """
 
 from __future__ import annotations
@@ -18,12 +19,33 @@ T = TypeVar("T")
 # For `str.encode` and for standard output: never an error, and the same signs as `shown` gives.
 ERRORS = "rerail-shown"
 
-_UNSHOWABLE = re.compile("[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+_UNSHOWABLE = re.compile(
+    "[\x00-\x08\x0b-\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 _NOT_UTF8 = re.compile("[\ud800-\udfff]")
 
 
 def shown(text: str) -> str:
     return _UNSHOWABLE.sub(lambda match: _sign(match[0]), text)
+
+
+def printable(text: str) -> str:
+    """Return one line of the same length: a blank for each kind of space, "?" for what is unseen.
+
+    `shown` keeps the lines of a text; this is for text in tables, status lines and messages.
+    """
+    if text.isprintable():  # most text is, and a screen asks for hundreds of lines again and again
+        return text
+    return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
+
+
+def printable_line(text: str) -> str:
+    """Return `printable` text with one blank between words."""
+    return printable(" ".join(text.split()))
+
+
+def is_printable(text: str) -> bool:
+    return text.isprintable()
 
 
 def shown_value(value: T) -> T:

@@ -22,9 +22,15 @@ from typing import Any
 import rerail
 
 # Not -m, which would look for modules in the working folder first: a json.py of the user's is not
-# meant for us. Our own folder comes last, for a caller that found us by a path of its own.
+# meant for us. Our own folder comes last, for a caller that found us by a path of its own. With -S,
+# what `launcher/rerail-python` leaves out of Python's start is left out here too.
 _START = """\
 import sys
+sys.path[:] = [path for path in sys.path if path]
+if sys.flags.no_site:
+    import site
+    site.execsitecustomize = site.execusercustomize = lambda: None
+    site.main()
 sys.path[:] = [path for path in sys.path if path]
 sys.path.append({folder!r})
 from {module} import main
@@ -38,8 +44,19 @@ _has_patience = True
 
 
 def own_process(module: str) -> list[str]:
+    """Return the command that calls `main` of this module, with arguments of its own behind it.
+
+    As far as this process is out of reach of the user's PYTHON* variables, that one is too.
+    """
     folder = str(Path(rerail.__file__).parent.parent)
-    return [sys.executable, "-c", _START.format(folder=folder, module=module)]
+    return [*own_interpreter(), "-c", _START.format(folder=folder, module=module)]
+
+
+def own_interpreter() -> list[str]:
+    """Return this interpreter with the flags that `launcher/rerail` gave it."""
+    flags = [("-E", sys.flags.ignore_environment), ("-S", sys.flags.no_site)]
+    flags += [("-s", sys.flags.no_user_site), ("-B", sys.flags.dont_write_bytecode)]
+    return [sys.executable, *(flag for flag, is_set in flags if is_set)]
 
 
 def start_own_process(
