@@ -73,6 +73,7 @@ def test_no_look_is_taken_where_there_is_no_need_or_no_room(tmp_path: Path, used
     filled.sampled(used)
 
 
+@pytest.mark.thorough
 def test_memory_that_stands_still_is_looked_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

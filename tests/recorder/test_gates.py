@@ -333,6 +333,7 @@ def test_a_mistake_is_said_before_anything_runs(tmp_path: Path, options: list[st
     assert not mark.exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.torch
 def test_a_training_that_prints_nothing_is_judged_by_the_agent(tmp_path: Path) -> None:
     code = """

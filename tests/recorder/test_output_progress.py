@@ -103,6 +103,7 @@ def test_it_is_shown(tmp_path: Path) -> None:
     assert row.last_step == 4
 
 
+@pytest.mark.thorough
 def test_what_the_agent_counts_goes_before(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     code = (

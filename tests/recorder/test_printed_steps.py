@@ -109,6 +109,7 @@ def test_any_lines_are_counted_within_bounds(lines: list[tuple[Printed, bool]]) 
         assert steps.every is None or 0 < steps.every <= MOST
 
 
+@pytest.mark.thorough
 @given(st.integers(1, 400), st.integers(1, 5), st.integers(1, 7), st.data())
 def test_what_is_left_out_changes_no_count(
     per_epoch: int, epochs: int, every: int, data: st.DataObject

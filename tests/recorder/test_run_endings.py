@@ -43,6 +43,7 @@ def outcomes(home: Path) -> list[tuple[str, int | None, str | None]]:
     return found
 
 
+@pytest.mark.thorough
 def test_every_exit_code(tmp_path: Path) -> None:
     words = [str(code) for code in range(256)]
     assert endings(tmp_path, words) == {word: word for word in words}
@@ -50,6 +51,7 @@ def test_every_exit_code(tmp_path: Path) -> None:
     assert sorted(recorded) == sorted(("exit" if code else "ok", code, None) for code in range(256))
 
 
+@pytest.mark.thorough
 def test_every_fatal_signal(tmp_path: Path) -> None:
     assert endings(tmp_path, FATAL) == {name: name for name in FATAL}
     assert sorted(outcomes(tmp_path), key=str) == sorted(

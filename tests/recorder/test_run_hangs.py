@@ -82,6 +82,7 @@ def assert_short(lines: Sequence[str]) -> None:
     assert all(len(line) <= 80 for line in lines), lines
 
 
+@pytest.mark.thorough
 @with_variables
 def test_a_lock_that_another_thread_holds(tmp_path: Path) -> None:
     done = killed(tmp_path, "held_by_a_thread")
@@ -105,6 +106,7 @@ def test_a_lock_that_another_thread_holds(tmp_path: Path) -> None:
     assert facts["hang"]["holder"]["line"] == there
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @with_variables
 def test_who_ends_a_hang_is_not_its_cause(tmp_path: Path, number: int) -> None:
@@ -118,6 +120,7 @@ def test_who_ends_a_hang_is_not_its_cause(tmp_path: Path, number: int) -> None:
     assert "it had stood still for" in outcome.summary and "save()" in outcome.summary
 
 
+@pytest.mark.thorough
 @with_variables
 def test_a_hang_that_is_ended_long_before_it_counts_as_one(tmp_path: Path) -> None:
     """By default a run has ten minutes before its first steps; people wait for less."""
@@ -150,6 +153,7 @@ def _has_event(done: Finished, kind: str) -> bool:
         return False  # it has hardly begun
 
 
+@pytest.mark.thorough
 @with_variables
 def test_a_lock_that_it_holds_itself(tmp_path: Path) -> None:
     cause, facts = answer(killed(tmp_path, "held_by_itself"))
@@ -158,6 +162,7 @@ def test_a_lock_that_it_holds_itself(tmp_path: Path) -> None:
     assert facts["hang"]["holder"]["function"] == "held_by_itself"
 
 
+@pytest.mark.thorough
 @with_variables
 def test_locks_of_two_objects_are_told_apart(tmp_path: Path) -> None:
     cause, facts = answer(killed(tmp_path, "in_another_order"))
@@ -168,6 +173,7 @@ def test_locks_of_two_objects_are_told_apart(tmp_path: Path) -> None:
     assert holder["thread"].startswith("thread 1")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("way", "waits_for", "code"),
     [
@@ -188,6 +194,7 @@ def test_what_it_waits_for(tmp_path: Path, way: str, waits_for: str, code: str) 
     assert facts["where"]["process"] == "main process"
 
 
+@pytest.mark.thorough
 @with_variables
 def test_a_worker_that_hangs_is_the_one_that_is_named(tmp_path: Path) -> None:
     pytest.importorskip("torch")
@@ -201,6 +208,7 @@ def test_a_worker_that_hangs_is_the_one_that_is_named(tmp_path: Path) -> None:
     assert outcome is not None and outcome.kind == "hang"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", ["computes", "multiplies", "reads_and_writes"])
 def test_a_program_that_works_without_a_word_is_told_of_and_left_alone(
     tmp_path: Path, way: str
@@ -219,6 +227,7 @@ def test_a_program_that_works_without_a_word_is_told_of_and_left_alone(
     assert cause is None and "hang" not in facts
 
 
+@pytest.mark.thorough
 @with_variables
 def test_a_loop_without_end_is_named_with_its_line(tmp_path: Path) -> None:
     done = interrupted(tmp_path, "computes", signal.SIGINT)
@@ -229,6 +238,7 @@ def test_a_loop_without_end_is_named_with_its_line(tmp_path: Path) -> None:
     assert facts["hang"]["kind"] == "busy" and facts["where"]["function"] == "computes"
 
 
+@pytest.mark.thorough
 def test_a_program_that_sleeps_between_its_words_is_healthy(tmp_path: Path) -> None:
     done = killed(tmp_path, "sleeps_between_words")
     assert done.status == 0 and shown(done) == [] and not list(done.folder.stalls())

@@ -24,6 +24,7 @@ def explained(home: Path, way: str) -> Diagnosis:
     return explain_run(done.folder)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("way", "cause", "said"),
     [

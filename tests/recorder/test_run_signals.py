@@ -40,6 +40,7 @@ def finish(started: subprocess.Popen[bytes], home: Path) -> Finished:
     return Finished(started.returncode, out, b"", home)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGALRM"]
 )

@@ -6,6 +6,7 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
 from run_driver import PROGRAMS, Finished, is_alive, python, run_recorded
 
 STUCK = [sys.executable, str(PROGRAMS / "run_stuck.py")]
@@ -15,6 +16,7 @@ def actions(done: Finished) -> list[str]:
     return [event.data["action"] for event in done.events("stall")]
 
 
+@pytest.mark.thorough
 def test_a_silent_run_is_recorded_with_stacks_and_goes_on(tmp_path: Path) -> None:
     done = run_recorded(tmp_path, *STUCK, "10", options=["--stall", "2"])
     assert (done.status, done.stdout) == (0, b"begun\ndone\n")
@@ -33,11 +35,13 @@ def test_a_silent_run_is_recorded_with_stacks_and_goes_on(tmp_path: Path) -> Non
     assert over.data["silent_seconds"] >= stall.silent_seconds
 
 
+@pytest.mark.thorough
 def test_quiet_says_nothing_and_records_all_the_same(tmp_path: Path) -> None:
     done = run_recorded(tmp_path, *STUCK, "3", options=["--stall", "1", "--quiet"])
     assert done.stderr == b"" and actions(done) == ["report"]
 
 
+@pytest.mark.thorough
 def test_a_run_that_prints_is_not_stuck(tmp_path: Path) -> None:
     code = "import time\nfor n in range(12): print(n, flush=True); time.sleep(0.2)"
     done = run_recorded(tmp_path, *python(code), options=["--stall", "1"])
@@ -53,6 +57,7 @@ def test_kill_ends_the_tree_and_the_outcome_is_a_hang(tmp_path: Path) -> None:
     assert len(list(done.folder.stalls())) == 1, "stacks were taken before the kill"
 
 
+@pytest.mark.thorough
 def test_kill_is_not_declined(tmp_path: Path) -> None:
     """A tree that ignores SIGTERM, a child in another session: all of it ends."""
     done = run_recorded(

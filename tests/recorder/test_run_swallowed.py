@@ -65,6 +65,7 @@ def test_work_that_was_done_again_is_not_told() -> None:
     assert swallowed_death([failed, other], lambda _: TRAINED) is not None
 
 
+@pytest.mark.thorough
 def test_a_training_that_failed_inside_a_script_is_explained(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     import subprocess

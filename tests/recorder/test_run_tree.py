@@ -131,6 +131,7 @@ def test_exec_is_a_change_and_not_a_new_process(tmp_path: Path) -> None:
     assert any(event.kind == "process-changed" for event in done.folder.events())
 
 
+@pytest.mark.thorough
 def test_thousands_of_short_lives_are_counted_and_the_dead_are_listed(tmp_path: Path) -> None:
     script = (
         "i=0; while [ $i -lt 6000 ]; do (exit 0); i=$((i+1)); done; sh -c 'kill -11 $$'; exit 0"
@@ -145,6 +146,7 @@ def test_thousands_of_short_lives_are_counted_and_the_dead_are_listed(tmp_path: 
         assert int(note.split()[0]) + listed == 6002
 
 
+@pytest.mark.thorough
 def test_without_the_connector_the_tree_is_found_by_scanning(
     tmp_path: Path, unshare: list[str]
 ) -> None:

@@ -154,6 +154,7 @@ def test_what_ended_workers_had_in_common_counts_in_their_parent(tmp_path: Path)
     assert 300 * MIB < alone.tree.rss_bytes < 400 * MIB
 
 
+@pytest.mark.thorough
 @linux
 def test_a_recorded_run_with_forked_workers_has_its_memory_once(tmp_path: Path) -> None:
     """In the facts, and in the report's table, where the main process is and the parts add up."""

@@ -77,6 +77,7 @@ def key(identity: tuple[int, int]) -> str:
     return f"{identity[0]}-{identity[1]}"
 
 
+@pytest.mark.thorough
 @linux
 @pytest.mark.torch
 def test_a_faiss_search_after_fork_is_seen_in_libgomp(tmp_path: Path) -> None:

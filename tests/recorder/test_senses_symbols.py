@@ -290,6 +290,7 @@ def test_the_inventory_of_a_process_holds_what_it_loaded(tmp_path: Path) -> None
     assert libraries.inventory(process.pid) == []
 
 
+@pytest.mark.thorough
 @pytest.mark.torch
 def test_torch_and_faiss_bring_two_copies_of_libgomp() -> None:
     find_library("faiss", "faiss_cpu.libs/libgomp*")

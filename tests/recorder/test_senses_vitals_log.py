@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from rerail.recorder.vitals.log import VitalsLog
 from rerail.records import ProcessVitals, VitalsRow
+from rerail.store import VitalsFiles
 
 # A busy machine makes examples slow, which says nothing about the code.
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -90,8 +91,9 @@ def folder_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.glob("vitals*"))
 
 
+@pytest.mark.thorough
 def test_an_hour_of_a_busy_tree_of_40_processes_takes_less_than_4_mb(tmp_path: Path) -> None:
-    log = VitalsLog(tmp_path)
+    log = VitalsLog(VitalsFiles(tmp_path))
     for row in simulate(3600, 40):
         log.add(row)
     log.close()
@@ -99,7 +101,7 @@ def test_an_hour_of_a_busy_tree_of_40_processes_takes_less_than_4_mb(tmp_path: P
 
 
 def test_each_minute_takes_less_than_its_share_with_200_processes(tmp_path: Path) -> None:
-    log = VitalsLog(tmp_path)
+    log = VitalsLog(VitalsFiles(tmp_path))
     size_at = {}
     for row in simulate(300, 200):
         if row.t_seconds in (180.0, 240.0):
@@ -110,7 +112,7 @@ def test_each_minute_takes_less_than_its_share_with_200_processes(tmp_path: Path
 
 
 def test_small_trees_keep_every_process_in_every_row(tmp_path: Path) -> None:
-    log = VitalsLog(tmp_path)
+    log = VitalsLog(VitalsFiles(tmp_path))
     for row in simulate(30, 4):
         log.add(row)
     log.close()
@@ -120,7 +122,7 @@ def test_small_trees_keep_every_process_in_every_row(tmp_path: Path) -> None:
 
 
 def test_the_last_minute_is_there_at_ten_rows_a_second(tmp_path: Path) -> None:
-    log = VitalsLog(tmp_path)
+    log = VitalsLog(VitalsFiles(tmp_path))
     for row in simulate(201, 3):
         log.add(row)
         times = [
@@ -138,7 +140,7 @@ def test_the_last_minute_is_there_at_ten_rows_a_second(tmp_path: Path) -> None:
 
 
 def test_format_is_that_of_the_run_folder(tmp_path: Path) -> None:
-    log = VitalsLog(tmp_path)
+    log = VitalsLog(VitalsFiles(tmp_path))
     for row in simulate(25, 2):
         log.add(row)
     log.close()
@@ -168,7 +170,7 @@ def test_format_is_that_of_the_run_folder(tmp_path: Path) -> None:
 )
 def test_extremes_of_a_thinned_bucket_are_exact(tmp_path_factory: Any, values: Any) -> None:
     folder = tmp_path_factory.mktemp("log")
-    log = VitalsLog(folder)
+    log = VitalsLog(VitalsFiles(folder))
     for tick, (first, second) in enumerate(values):
         a, b = ProcessVitals(rss_anon_bytes=first), ProcessVitals(rss_anon_bytes=second)
         tree = ProcessVitals(rss_anon_bytes=first + second)
@@ -194,7 +196,7 @@ def test_extremes_of_a_thinned_bucket_are_exact(tmp_path_factory: Any, values: A
 
 
 def test_the_death_row_is_complete_and_last(tmp_path: Path) -> None:
-    log = VitalsLog(tmp_path)
+    log = VitalsLog(VitalsFiles(tmp_path))
     rows = list(simulate(10, 60))
     for row in rows[:-1]:
         log.add(row)
@@ -206,7 +208,7 @@ def test_the_death_row_is_complete_and_last(tmp_path: Path) -> None:
 
 
 def test_a_process_that_ended_inside_a_bucket_is_in_it(tmp_path: Path) -> None:
-    log = VitalsLog(tmp_path)
+    log = VitalsLog(VitalsFiles(tmp_path))
     vitals = ProcessVitals(rss_anon_bytes=5)
     for tick in range(30):
         processes = {"1-1": vitals} | ({"2-2": vitals} if tick < 12 else {})
@@ -217,7 +219,7 @@ def test_a_process_that_ended_inside_a_bucket_is_in_it(tmp_path: Path) -> None:
 
 
 def test_each_row_is_on_file_when_add_returns(tmp_path: Path) -> None:
-    log = VitalsLog(tmp_path)
+    log = VitalsLog(VitalsFiles(tmp_path))
     for row in simulate(2, 2):
         log.add(row)
         assert read(tmp_path / "vitals.recent.jsonl")[1][-1]["t"] == row.t_seconds
@@ -230,7 +232,7 @@ def small_disk(mount_tmpfs: Callable[[str], Path]) -> Path:
 
 def test_a_full_disk_is_reported_once_and_leaves_no_torn_row(small_disk: Path) -> None:
     reports: list[tuple[str, str]] = []
-    log = VitalsLog(small_disk, lambda what, why: reports.append((what, why)))
+    log = VitalsLog(VitalsFiles(small_disk, lambda what, why: reports.append((what, why))))
     rows = list(simulate(90, 8))
     for row in rows[:600]:
         log.add(row)
@@ -251,7 +253,7 @@ def test_a_removed_folder_is_reported_and_survived(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     reports: list[str] = []
-    log = VitalsLog(folder, lambda what, why: reports.append(what))
+    log = VitalsLog(VitalsFiles(folder, lambda what, why: reports.append(what)))
     for number, row in enumerate(simulate(70, 2)):
         if number == 20:
             for path in folder.iterdir():
@@ -263,7 +265,7 @@ def test_a_removed_folder_is_reported_and_survived(tmp_path: Path) -> None:
 
 
 def test_rows_that_run_backwards_are_left_out(tmp_path: Path) -> None:
-    log = VitalsLog(tmp_path)
+    log = VitalsLog(VitalsFiles(tmp_path))
     first, second, third = list(simulate(0.3, 1))[:3]
     for row in (first, third, replace(second, t_seconds=0.05), replace(third, t_seconds=0.3)):
         log.add(row)
@@ -276,7 +278,7 @@ def test_rows_that_run_backwards_are_left_out(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="no /proc to count them in")
 def test_no_descriptor_stays_open(tmp_path: Path) -> None:
     before = sorted(path.name for path in Path("/proc/self/fd").iterdir())
-    log = VitalsLog(tmp_path)
+    log = VitalsLog(VitalsFiles(tmp_path))
     for row in simulate(1, 1):
         log.add(row)
     log.close()

@@ -58,6 +58,7 @@ def events(writer: RunWriter) -> list[str]:
     return [kind for kind in found if kind.startswith("straggler")]
 
 
+@pytest.mark.thorough
 def test_a_rank_that_is_slow_again_and_again_is_not_told_for_ever(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

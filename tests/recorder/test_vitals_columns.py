@@ -111,7 +111,7 @@ from rerail.evidence import read_material
 from rerail.platform.proc_files import read_start_ticks
 from rerail.recorder.vitals.sampler import Sampler, VitalsLog
 from rerail.report.charts import timeline
-from rerail.store import RunFolder
+from rerail.store import RunFolder, VitalsFiles
 
 folder = Path(sys.argv[1])
 waits = [sys.executable, "-c", "print(flush=True); input()"]
@@ -122,7 +122,7 @@ for child in children:
 # Up is the way that needs no rights.
 Path(f"/proc/{children[0].pid}/oom_score_adj").write_text("1000")
 identities = [(child.pid, read_start_ticks(child.pid)) for child in children]
-sampler, log = Sampler(folder, folder), VitalsLog(folder)
+sampler, log = Sampler(folder, folder), VitalsLog(VitalsFiles(folder))
 rows = []
 for tick in range(25):
     if tick == 12:

@@ -65,6 +65,7 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
     raise AssertionError(hint)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.__name__)
 @unhurried
 @given(data=st.data())

@@ -115,6 +115,7 @@ def test_no_run_folder_is_said_so(tmp_path: Path) -> None:
         RunFolder(tmp_path).info()
 
 
+@pytest.mark.thorough
 def test_any_file_cut_anywhere_costs_at_most_that_file(
     whole_run: RunFolder, tmp_path: Path
 ) -> None:

@@ -171,6 +171,7 @@ def test_the_index_tells_when_and_from_which_stream(tmp_path: Path) -> None:
     assert [line.number for line in reader.lines_of_stream("stderr")] == [4]
 
 
+@pytest.mark.thorough
 def test_the_index_stays_small_however_often_streams_take_turns(tmp_path: Path) -> None:
     recorded = Recorded(tmp_path)
     for i in range(400_000):

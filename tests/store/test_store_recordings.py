@@ -180,6 +180,7 @@ def test_raw_crash_files_are_read_where_nobody_has_named_functions(tmp_path: Pat
     assert "string_at" in [frame.function for frame in crash.threads[0].python]
 
 
+@pytest.mark.thorough
 def test_what_the_agent_wrote_may_be_cut_anywhere(tmp_path: Path) -> None:
     shutil.copytree(SEGFAULT, tmp_path / "run")
     folder = RunFolder(tmp_path / "run")

@@ -153,6 +153,7 @@ def test_the_caches_of_a_store_may_be_something_else(home: Path, name: str, kind
     assert len(Store(home).ids()) == 3
 
 
+@pytest.mark.thorough
 def test_an_index_that_answers_for_ever_is_done_without(home: Path) -> None:
     with sqlite3.connect(home / "index.sqlite") as made:
         made.execute("PRAGMA user_version = 1")
@@ -164,6 +165,7 @@ def test_an_index_that_answers_for_ever_is_done_without(home: Path) -> None:
     assert [summary.info.id for summary in Store(home).summaries()] == [OTHER, RUN]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["output.log", "vitals.jsonl", "events.jsonl", "run.json"])
 def test_a_sparse_terabyte_is_not_read(home: Path, name: str) -> None:
     os.truncate(home / "runs" / RUN / name, 1 << 40)
@@ -175,6 +177,7 @@ def test_a_sparse_terabyte_is_not_read(home: Path, name: str) -> None:
         assert any(what == name for what, _ in RunFolder(home / "runs" / RUN).left_out())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "line", [b"[" * 300_000, b'{"t":1,"kind":"' + b"x" * (30 << 20), b"9" * 5000]
 )

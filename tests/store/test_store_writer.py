@@ -15,6 +15,7 @@ import pytest
 
 from rerail.records import Outcome
 from rerail.store import RunFolder, RunWriter, Store, layout
+from rerail.store.output_log import SHORT_OF_SPACE
 
 OK = Outcome("ok", "ended well", exit_code=0)
 
@@ -37,7 +38,7 @@ def test_the_beginning_is_written_by_itself(new_run: Callable[..., RunWriter]) -
     (started,) = RunFolder(writer.path).events()
     assert (started.kind, started.t_seconds) == ("run-started", 0.0)
     assert started.data["monotonic_ns"] == writer.t0_ns == RunFolder(writer.path).t0_ns
-    assert writer.agent_dir.is_dir()
+    assert (writer.path / "agent").is_dir()
     assert RunFolder(writer.path).info() == writer.info
 
 
@@ -184,10 +185,32 @@ def small_disk(mount_tmpfs: Callable[[str], Path]) -> Path:
     return mount_tmpfs("size=2m")
 
 
+@pytest.mark.thorough
+def test_output_leaves_the_disk_to_a_checkpoint(mount_tmpfs: Callable[[str], Path]) -> None:
+    disk = mount_tmpfs("size=20m")
+    writer = Store(disk / ".rerail").create_run(["x"], "/", {}, False)
+    for i in range(2250):  # 18 MB, as a command prints them within 22 s
+        writer.output(b"%07d\n" % i * 1000, "stdout", i * 0.01)
+    writer.output(b"Traceback: the end\n", "stderr", 22.6)
+    (disk / "checkpoint.pt").write_bytes(bytes(12 * 1024 * 1024))
+    writer.finish(Outcome("exit", "exit 1", exit_code=1), 23.0)
+    folder = RunFolder(writer.path)
+    assert ("output", SHORT_OF_SPACE) in folder.missing()
+    assert "output-dropped" in [event.kind for event in folder.events()]
+    lines = list(folder.output())
+    assert lines[0].text == b"0000000"
+    assert (lines[-1].number, lines[-1].text) == (2_250_001, b"Traceback: the end")
+    assert all(
+        line.text == b"%07d" % ((line.number - 1) // 1000) for line in lines[:-1] if line.is_whole
+    )
+
+
 def test_a_full_disk_still_gets_the_ending(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rerail.store.output_log.RETRY_SECONDS", 0.0)
+    # Other programs fill a disk between two checks: the limit comes too late here.
+    monkeypatch.setattr("rerail.store.disk_reserve.ALWAYS_STORED_BYTES", 1 << 30)
     writer = Store(small_disk / ".rerail").create_run(["x"], "/", {}, False)
     writer.update_info(root_pid=1)
     for i in range(600):

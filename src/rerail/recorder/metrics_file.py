@@ -10,18 +10,23 @@ be on a disk that hangs.
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rerail.platform.forked_task import ForkedTask
+from rerail.platform.os_text import to_bytes
+from rerail.platform.user_files import advice_on, write_user_file
 from rerail.records import VitalsRow
-from rerail.store import RunFolder, RunWriter, layout
+from rerail.store import RunFolder, RunWriter, training_box
 
 STATES = ("running", "stalled", "ended", "died")
 _WRITE_SECONDS = 5.0
+_MOST_REASON_BYTES = 4096  # a write of as much into an empty pipe is never split
 _READABLE_FOR_ALL = 0o644
+_OWN_HEAD = b"# HELP rerail_run_"
 
 
 @dataclass(frozen=True)
@@ -111,16 +116,46 @@ def limits_of(machine: Mapping[str, float]) -> dict[str, tuple[float, float]]:
     return found
 
 
-def write_metrics(path: Path, metrics: Metrics) -> bool:
-    """Now, in a child that is given a few seconds; whether it was written."""
-    task = ForkedTask.start("metrics file", lambda: _replace(path, metrics), _WRITE_SECONDS)
-    task.wait(2 * _WRITE_SECONDS)
-    return task.problem is None
+def write_metrics(path: Path, metrics: Metrics) -> str | None:
+    """Write the file in a child that is given a few seconds, and return what went wrong."""
+    task, answer = ForkedTask.start_with_answer(
+        "metrics file", lambda pipe: _replace_or_say(path, metrics, pipe), _WRITE_SECONDS
+    )
+    try:
+        task.wait(2 * _WRITE_SECONDS)
+        if task.problem is None:
+            return None
+        return _said(answer) or f"{path}: {task.problem}"
+    finally:
+        os.close(answer)
+
+
+def _said(answer: int) -> str:
+    try:
+        return os.read(answer, _MOST_REASON_BYTES).decode("utf-8", "replace")
+    except OSError:  # it was killed before it said anything
+        return ""
+
+
+def _replace_or_say(path: Path, metrics: Metrics, pipe: int) -> None:
+    try:
+        _replace(path, metrics)
+    except OSError as error:
+        advice = advice_on(error, path, "--metrics-file")
+        reason = f"{path}: {(error.strerror or str(error)).lower()}. {advice}"
+        os.write(pipe, to_bytes(reason)[:_MOST_REASON_BYTES])
+        raise
 
 
 def _replace(path: Path, metrics: Metrics) -> None:
     text = render(metrics, time.time())
-    layout.replace_file(path, text.encode("utf-8", "replace"), mode=_READABLE_FOR_ALL)
+    write_user_file(
+        path,
+        text.encode("utf-8", "replace"),
+        _READABLE_FOR_ALL,
+        is_exact=True,
+        may_replace=lambda head: head.startswith(_OWN_HEAD),
+    )
 
 
 class MetricsFile:
@@ -154,15 +189,14 @@ class MetricsFile:
     def _standing(self, row: VitalsRow | None, *, is_stalled: bool) -> Metrics:
         info = self._writer.info
         boxes = RunFolder(self._writer.path).boxes()
-        ahead = max(boxes, key=lambda box: box.optimizer_steps, default=None)
-        losses = [box.loss for box in boxes if box.loss is not None]
+        training = training_box(boxes)
         return Metrics(
             info.id,
             "stalled" if is_stalled else "running",
             label=self._writer.masker.mask_text(str(info.settings.get("label") or "")),
             started_unix=info.started_unix,
-            step=(ahead.optimizer_steps or None) if ahead is not None else None,
-            loss=losses[0] if losses else None,
+            step=(training.optimizer_steps or None) if training is not None else None,
+            loss=training.loss if training is not None else None,
             memory_bytes=row.tree.rss_bytes if row is not None else None,
             processes=row.process_count if row is not None else None,
             limits=limits_of(row.machine) if row is not None else {},

@@ -79,7 +79,7 @@ class Sampling:
         from rerail.recorder.vitals.log import VitalsLog
         from rerail.recorder.vitals.sampler import Sampler
 
-        self._vitals_log = VitalsLog(self._record.writer.path, self._record.miss)
+        self._vitals_log = VitalsLog(self._record.writer.vitals)
         self._sampler = Sampler(self._record.writer.path, self._cwd)
 
     @property

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from rerail.platform.os_text import shown
+
 
 def say(text: str, is_quiet: bool = False) -> None:
     """On standard error. A terminal may be in raw mode, where a newline alone does not return."""
@@ -12,6 +14,6 @@ def say(text: str, is_quiet: bool = False) -> None:
         return
     try:
         ending = "\r\n" if sys.stderr.isatty() else "\n"
-        os.write(2, f"rerail: {text}{ending}".encode(errors="replace"))
+        os.write(2, f"rerail: {shown(text)}{ending}".encode(errors="replace"))
     except OSError:
         pass

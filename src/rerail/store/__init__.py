@@ -14,6 +14,7 @@ from rerail.lazy import door
 
 if TYPE_CHECKING:
     from rerail.store import layout, liveness, plausible
+    from rerail.store.agent_files import AgentDir, AgentFiles
     from rerail.store.appending import describe
     from rerail.store.blackbox import BoxReader, has_lent_box, read_box, read_head, taken_boxes
     from rerail.store.bounds import EXPERIMENT_BYTES, OUTPUT_BYTES
@@ -37,10 +38,13 @@ if TYPE_CHECKING:
         open_regular,
         read_regular,
     )
+    from rerail.store.separate_writer import SeparateWriter, separate
     from rerail.store.sizes import folder_bytes
-    from rerail.store.store import Listing, Store, fingerprint
+    from rerail.store.store import Listing, Store, bring_left_behind_home, fingerprint
     from rerail.store.summaries import RunSummary, read_summary
+    from rerail.store.training_process import training_box
     from rerail.store.vitals_columns import process_columns, tree_columns
+    from rerail.store.vitals_files import VitalsFiles
     from rerail.store.vitals_rows import VitalsDecoder, read_rows
     from rerail.store.writer import RunWriter
 
@@ -48,6 +52,8 @@ __all__ = [
     "EXPERIMENT_BYTES",
     "NO_FOLDER",
     "OUTPUT_BYTES",
+    "AgentDir",
+    "AgentFiles",
     "BoxReader",
     "DecodeError",
     "FileTooLarge",
@@ -61,10 +67,13 @@ __all__ = [
     "RunFolder",
     "RunSummary",
     "RunWriter",
+    "SeparateWriter",
     "Store",
     "VitalsDecoder",
+    "VitalsFiles",
     "add_event",
     "box_of_output",
+    "bring_left_behind_home",
     "check_schema",
     "describe",
     "dump_line",
@@ -93,7 +102,9 @@ __all__ = [
     "read_regular",
     "read_rows",
     "read_summary",
+    "separate",
     "taken_boxes",
+    "training_box",
     "tree_columns",
     "with_boxes",
 ]
@@ -101,6 +112,8 @@ __all__ = [
 __getattr__ = door(
     __name__,
     {
+        "AgentDir": "agent_files",
+        "AgentFiles": "agent_files",
         "BoxReader": "blackbox",
         "DecodeError": "codec",
         "EXPERIMENT_BYTES": "bounds",
@@ -117,10 +130,13 @@ __getattr__ = door(
         "RunFolder": "folder",
         "RunSummary": "summaries",
         "RunWriter": "writer",
+        "SeparateWriter": "separate_writer",
         "Store": "store",
         "VitalsDecoder": "vitals_rows",
+        "VitalsFiles": "vitals_files",
         "add_event": "late_events",
         "box_of_output": "printed_box",
+        "bring_left_behind_home": "store",
         "check_schema": "jsonlines",
         "describe": "appending",
         "dump_line": "codec",
@@ -149,7 +165,9 @@ __getattr__ = door(
         "read_regular": "regular_files",
         "read_rows": "vitals_rows",
         "read_summary": "summaries",
+        "separate": "separate_writer",
         "taken_boxes": "blackbox",
+        "training_box": "training_process",
         "tree_columns": "vitals_columns",
         "with_boxes": "rank_places",
     },

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rerail.store.regular_files import open_append, open_regular
+from rerail.store.regular_files import BelongsToAnother, open_append, open_regular
 
 RETRY_SECONDS = 2.0  # a full disk is asked again this often, not on every line
 PENDING_BYTES = 256 * 1024
@@ -40,6 +40,8 @@ class FaultLog:
 
 
 def describe(error: OSError) -> str:
+    if isinstance(error, BelongsToAnother):
+        return str(error.strerror)  # it names a path: no letter of it is changed
     return (error.strerror or str(error) or type(error).__name__).lower()
 
 
@@ -55,6 +57,11 @@ class LineLog:
         self._retry_at = 0.0
         self._is_torn = False
         self._held: list[bytes] | None = None
+
+    @property
+    def descriptor(self) -> int:
+        """The open file, or -1."""
+        return self._descriptor
 
     def append(self, line: bytes, is_durable: bool = False) -> bool:
         """Write one line that ends in a newline; False if it has to wait or was lost."""

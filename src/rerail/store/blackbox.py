@@ -25,6 +25,7 @@ from rerail.records import (
     PythonFrame,
     StepPoint,
 )
+from rerail.store.agent_files import AgentDir
 from rerail.store.regular_files import open_regular, read_regular
 
 
@@ -85,7 +86,7 @@ def has_lent_box(path: Path) -> bool:
         return bool(taken_boxes(file.read(layout.BOXES_HEAD_SIZE)))
 
 
-def read_all_boxes(agent_dir: Path, t0_ns: int) -> list[BlackBox]:
+def read_all_boxes(agent_dir: AgentDir, t0_ns: int) -> list[BlackBox]:
     """Everybody's. A forked child that became another Python program has a file of its own too,
     which is the later one."""
     return BoxReader(agent_dir, t0_ns).read()
@@ -94,7 +95,7 @@ def read_all_boxes(agent_dir: Path, t0_ns: int) -> list[BlackBox]:
 class BoxReader:
     """Reads all boxes again and again, and takes apart only those that have changed."""
 
-    def __init__(self, agent_dir: Path, t0_ns: int) -> None:
+    def __init__(self, agent_dir: AgentDir, t0_ns: int) -> None:
         self._agent_dir = agent_dir
         self._t0_ns = t0_ns
         self._known: dict[tuple[Path, int], tuple[bytes, BlackBox | None]] = {}
@@ -121,7 +122,7 @@ class BoxReader:
                 yield (path, 0), read_regular(path, layout.SIZE)
 
 
-def read_head(agent_dir: Path, pid: int, start_ticks: int) -> bytes | None:
+def read_head(agent_dir: AgentDir, pid: int, start_ticks: int) -> bytes | None:
     """The first bytes of a living process's box, wherever it is."""
     own = agent_dir / f"{pid}-{start_ticks}.box"
     for path in (own, *agent_dir.glob("*.boxes")):

@@ -3,8 +3,9 @@
 In: chunks of output with their stream and time. Out: the newest of them, at most `most_bytes`; what
 was dropped before them is counted. Of a long output only the end is kept: without this, a command
 that prints hundreds of megabytes a second would have each of them masked, written and deleted
-again. Promises: no more than HOLD_SECONDS pass until `is_due`, so that a killed recorder loses no
-more than that, and nothing is held of a command that prints slower than `FLOOD_BYTES_PER_SECOND`.
+again. The output log holds chunks here too while the disk is short of space. Promises: no more than
+HOLD_SECONDS pass until `is_due`; `is_there` is false for a command that prints slower than
+FLOOD_BYTES_PER_SECOND; memory is bounded by `most_bytes` and one chunk.
 """
 
 from __future__ import annotations
@@ -49,8 +50,16 @@ class Flood:
             self._held_from = chunk.t_seconds
         self._chunks.append(chunk)
         self._held_bytes += len(chunk.data)
+        return self.keep_newest(self._most_bytes)
+
+    @property
+    def held_bytes(self) -> int:
+        return self._held_bytes
+
+    def keep_newest(self, most_bytes: int) -> list[Chunk]:
+        """Let go of the oldest chunks that are not among the newest `most_bytes`; return them."""
         dropped = []
-        while self._held_bytes - len(self._chunks[0].data) >= self._most_bytes:
+        while self._chunks and self._held_bytes - len(self._chunks[0].data) >= most_bytes:
             dropped.append(self._chunks.popleft())
             self._held_bytes -= len(dropped[-1].data)
         return dropped

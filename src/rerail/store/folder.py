@@ -30,6 +30,7 @@ from rerail.records import (
     VitalsRow,
 )
 from rerail.store import bounds, layout, liveness
+from rerail.store.agent_files import AgentFiles
 from rerail.store.appending import describe
 from rerail.store.codec import DecodeError, decode, loads
 from rerail.store.event_fields import EVENT_FIELDS
@@ -140,13 +141,17 @@ class RunFolder:
                 heard.append(status.st_mtime)
         return max(heard, default=None)
 
+    def agent_files(self) -> AgentFiles:
+        """What the processes wrote of themselves: of a live run in memory, else in the folder."""
+        return AgentFiles(self.path)
+
     def boxes(self) -> list[BlackBox]:
         """What each process last said of itself, in order of their start."""
         if not self._agent_files("*.box*"):
             return []
         from rerail.store.blackbox import read_all_boxes
 
-        return read_all_boxes(self.path / layout.AGENT, self.t0_ns)
+        return read_all_boxes(self.agent_files(), self.t0_ns)
 
     def crashes(self) -> list[Crash]:
         """Symbolised crashes, or the raw ones where nobody has symbolised them yet."""
@@ -289,7 +294,7 @@ class RunFolder:
         return latest
 
     def _agent_files(self, pattern: str) -> list[Path]:
-        return self._files(layout.AGENT, pattern)[: bounds.AGENT_FILES]
+        return list(self.agent_files().glob(pattern))[: bounds.AGENT_FILES]
 
     def _files(self, folder: str, pattern: str) -> list[Path]:
         if not is_own_folder(self.path / folder):

@@ -104,7 +104,7 @@ class Index:
             return
         try:
             # Created by us first: SQLite would take the umask for the file and its -wal.
-            os.close(open_append(self._path))
+            os.close(open_append(self._path, is_shared=True))
             for suffix in _BESIDE:
                 _check_regular(self._path.with_name(self._path.name + suffix))
             self._connection = sqlite3.connect(self._path, timeout=BUSY_SECONDS)

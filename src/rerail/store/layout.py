@@ -12,7 +12,7 @@ import re
 import time
 from pathlib import Path
 
-from rerail.store.regular_files import open_descriptor
+from rerail.store.regular_files import open_descriptor, open_own
 
 SCHEMA = 1
 
@@ -74,6 +74,20 @@ def make_folder(path: Path) -> None:
     path.chmod(FOLDER_MODE)
 
 
+def keep_out_of_git(home: Path) -> None:
+    """Write a `.gitignore` that covers the whole store, unless there is one already.
+
+    Without it, `git add -A` would add `private.jsonl`. If this fails, the run is recorded anyway.
+    """
+    with contextlib.suppress(OSError):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(home / ".gitignore", flags, FILE_MODE)
+        try:
+            write_all(descriptor, b"*\n")
+        finally:
+            os.close(descriptor)
+
+
 def keep_diagnosis(run: Path, document: str) -> None:
     """Also without room for it: it can be made again from the rest."""
     with contextlib.suppress(OSError):
@@ -105,7 +119,7 @@ def replace_file(path: Path, data: bytes, mode: int = FILE_MODE) -> None:
 
 def overwrite_file(path: Path, data: bytes) -> None:
     """In place: for the last words on a disk where no file can be made any more."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    descriptor = open_own(path, os.O_WRONLY)
     try:
         write_all(descriptor, data)
         os.ftruncate(descriptor, len(data))

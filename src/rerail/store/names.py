@@ -26,8 +26,11 @@ from rerail.store.regular_files import read_regular
 _MOST_RIVALS = 200  # of the newest runs; reading as many run.json takes about 20 ms
 
 
-def find_run(home: Path, name: str, ids: Sequence[str]) -> Path:
-    """`ids` are sorted, oldest first."""
+def find_run(home: Path, name: str, ids: Sequence[str], *, only_inside: bool = False) -> Path:
+    """Return the folder of the run that `name` means. `ids` are sorted, oldest first.
+
+    `only_inside`: a path counts only if it leads, links followed, to one of `ids` in this store.
+    """
     runs = home / layout.RUNS
     if name == "last":
         named = [run_id for run_id in ids if _is_run(runs / run_id)]
@@ -39,8 +42,9 @@ def find_run(home: Path, name: str, ids: Sequence[str]) -> Path:
     as_path = Path(name)
     with contextlib.suppress(RuntimeError):  # ~somebody, whom this machine does not know
         as_path = as_path.expanduser()
-    if _is_run(as_path):
-        return as_path.absolute()
+    place = _inside(runs, as_path, ids) if only_inside else as_path.absolute()
+    if place is not None and _is_run(place):
+        return place
     if name and os.sep not in name:
         starting = [run_id for run_id in ids if run_id.startswith(name)]
         # The four digits at the end are what people remember.
@@ -52,7 +56,7 @@ def find_run(home: Path, name: str, ids: Sequence[str]) -> Path:
                 f"{len(matches)} runs begin with {name!r}: {_some(matches)}",
                 "Type more of the id, or `last` for the newest.",
             )
-    if _is_folder(as_path):
+    if not only_inside and _is_folder(as_path):
         raise UnknownRun(
             f"{name} is not a run folder: it has no {layout.RUN}",
             "A run folder is runs/ID in a store; `rerail runs` lists the ids.",
@@ -66,6 +70,15 @@ def find_run(home: Path, name: str, ids: Sequence[str]) -> Path:
         f"no run {name!r} in {home}",
         f"There is {_some(close)}; `rerail runs` lists all {len(ids)}, `last` is the newest.",
     )
+
+
+def _inside(runs: Path, path: Path, ids: Sequence[str]) -> Path | None:
+    """The run folder of this store that a path leads to; None if it leads elsewhere."""
+    try:
+        place, own = path.resolve(), runs.resolve()
+    except (OSError, RuntimeError, ValueError):  # a loop of links, or a zero byte
+        return None
+    return runs / place.name if place.parent == own and place.name in ids else None
 
 
 def _is_run(path: Path) -> bool:

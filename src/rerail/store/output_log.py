@@ -2,9 +2,10 @@
 
 In: bytes as they arrive, with their stream and time. Out: output.log, tail segments and the index
 of docs/run-folder.md. Promises: the bytes are on file when `write` returns, in a flood within half
-a second (store/flood.py); offsets and line numbers count every byte the command printed, also those
-that were dropped or that a full disk refused; nothing raises OSError; the size on disk is bounded
-however long the run.
+a second (store/flood.py). While the disk is short of space (store/disk_reserve.py), the newest
+output waits in memory; its end is written when space is free again, or when the run ends. Offsets
+and line numbers count every byte the command printed, also those that were dropped or that a full
+disk refused; nothing raises OSError; the size on disk is bounded however long the run.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from rerail.store.appending import (
     start_writeback,
 )
 from rerail.store.codec import dump_line
+from rerail.store.disk_reserve import ALWAYS_STORED_BYTES, DiskReserve
 from rerail.store.flood import Chunk, Flood
 from rerail.store.newlines import count_newlines
 from rerail.store.output_segments import find_segments, newlines_in
@@ -35,10 +37,12 @@ HEAD_BYTES = 64 * 1024 * 1024
 TAIL_BYTES = 16 * 1024 * 1024
 MOST_TAILS = 16  # two when all is well; more, and smaller, when the disk is full now and then
 _SPARE_BYTES = 1024 * 1024  # of a flood: its first lines may go, see OutputMasker.skip_to
+FLOOD_HELD_BYTES = TAIL_BYTES + _SPARE_BYTES
 INDEX_SECONDS = 0.1
 # Past this size of the index its rows are written half as often, and again at each doubling:
 # a progress bar that redraws ten times a second for a week would else outgrow the output itself.
 INDEX_BYTES = 2 * 1024 * 1024
+SHORT_OF_SPACE = "part of it was not stored, to leave the free space of the disk to the command"
 
 EventSink = Callable[..., None]
 
@@ -73,6 +77,8 @@ class OutputLog:
         self._head_bytes = head_bytes
         self._tail_bytes = tail_bytes
         self._flood = Flood(tail_bytes + _SPARE_BYTES)
+        self._reserve = DiskReserve(folder)
+        self._stored_bytes = 0  # in the head and in the tails that are still there
         self._has_gap = False  # something was dropped in front of what is written next
         self.offset = 0  # bytes printed so far
         self.newlines = 0  # lines ended so far
@@ -105,6 +111,7 @@ class OutputLog:
             return log
         last = segments[-1]
         log._has_head = True
+        log._stored_bytes = sum(segment.size for segment in segments)
         log.offset = last.offset + last.size
         log.newlines = last.line - 1 + newlines_in(last)
         for segment in segments:
@@ -127,37 +134,64 @@ class OutputLog:
         if not data:
             return
         is_flood = self._flood.is_there(len(data), t_seconds)
-        if is_flood and self.offset >= self._head_bytes:
+        is_short = self._is_short(len(data), t_seconds)
+        if is_short or (is_flood and self.offset >= self._head_bytes):
             for chunk in self._flood.hold(Chunk(data, stream, t_seconds)):
-                self._leave_out(chunk.data)
+                self._leave_out(chunk.data, is_short=is_short)
         else:
             self.settle()
-            self._keep(data, stream, t_seconds)
+            self._keep_whole(data, stream, t_seconds)
         self.look(t_seconds)
+
+    def skip(self, byte_count: int, newline_count: int) -> None:
+        """Count output that is not kept, because whoever passes it on could not hold it."""
+        self.settle()
+        self._begin_gap()
+        self.offset += byte_count
+        self.newlines += newline_count
+
+    @property
+    def holds_output(self) -> bool:
+        """Whether `look` has to be called: output waits in memory."""
+        return self._flood.held_bytes > 0
 
     def look(self, t_seconds: float) -> None:
         """Now and then: a flood of output may have passed."""
-        if self._flood.is_due(t_seconds):
+        if self._flood.is_due(t_seconds) and not self._is_short(0, t_seconds):
             self.settle()
 
-    def settle(self) -> None:
-        """Write what a flood of output left in memory."""
-        for data, stream, t_seconds in self._flood.take():
-            if self._has_gap:
-                cut = self._masking.skip_to(data)
-                self._leave_out(data[:cut])
-                data = data[cut:]
-                self._has_gap = not data
-            if data:
-                self._keep(data, stream, t_seconds)
+    def _is_short(self, more_bytes: int, t_seconds: float) -> bool:
+        return self._reserve.is_short(
+            self._stored_bytes, self._flood.held_bytes, more_bytes, t_seconds
+        )
 
-    def _leave_out(self, data: bytes) -> None:
+    def settle(self) -> None:
+        """Write what a flood of output, or a disk short of space, left in memory."""
+        for chunk in self._flood.take():
+            self._keep_whole(*chunk)
+
+    def _keep_whole(self, data: bytes, stream: str, t_seconds: float) -> None:
+        """Keep a chunk; right after a gap, from where masking can begin anew."""
+        if self._has_gap:
+            cut = self._masking.skip_to(data)
+            self._leave_out(data[:cut])
+            data = data[cut:]
+            self._has_gap = not data
+        if data:
+            self._keep(data, stream, t_seconds)
+
+    def _leave_out(self, data: bytes, *, is_short: bool = False) -> None:
         """Count what is not kept; what comes after it goes into a segment of its own."""
+        if is_short:
+            self._faults.add("output", SHORT_OF_SPACE)
+        self._begin_gap()
+        self._count(data)
+
+    def _begin_gap(self) -> None:
         if self._lost is None:
             self._lost = (self.offset, self.newlines)
             self._close_segment()
         self._has_gap = True
-        self._count(data)
 
     def _keep(self, data: bytes, stream: str, t_seconds: float) -> None:
         data, corrections = self._masking.feed(data)
@@ -173,11 +207,17 @@ class OutputLog:
                 written = 0
             else:
                 self._room -= written
+                self._stored_bytes += written
             self._count(data[:written] if written < len(data) else data)
             if written == len(data):
                 return
             data = data[written:]
         self._write_in_pieces(memoryview(data))
+
+    def let_go(self) -> None:
+        """Write what waits, and say what is missing, for whoever goes on with the files."""
+        self.settle()
+        self._tell_lost()
 
     def start_writeback(self) -> None:
         start_writeback(self._descriptor)
@@ -185,6 +225,7 @@ class OutputLog:
 
     def close(self) -> None:
         """Say what is missing, wait for the disk, and close."""
+        self._trim_to_space()
         self.settle()
         self._tell_lost()
         make_durable(self._descriptor)
@@ -193,6 +234,12 @@ class OutputLog:
             self._mask_what_came_before()
         self._index.flush(is_urgent=True)
         self._index.close()
+
+    def _trim_to_space(self) -> None:
+        """Drop the oldest output in memory that the disk has no space for; its end is kept."""
+        spare = max(self._reserve.spare_bytes(self._stored_bytes), ALWAYS_STORED_BYTES)
+        for chunk in self._flood.keep_newest(spare):
+            self._leave_out(chunk.data, is_short=True)
 
     def _overwrite(self, offset: int, masked: bytes) -> None:
         """A secret arrived in two pieces: hide the first one, which is written already."""
@@ -240,6 +287,7 @@ class OutputLog:
             if is_new:
                 self._announce_segment(path)
             self._room -= written
+            self._stored_bytes += written
             self._count(bytes(data[:written]))
             data = data[written:]
 
@@ -295,6 +343,7 @@ class OutputLog:
         except OSError as error:
             self._faults.add("output", error)
             return
+        self._stored_bytes -= tail.bytes
         self._event("output-dropped", bytes=tail.bytes, lines=tail.newlines)
 
     def _close_segment(self) -> None:

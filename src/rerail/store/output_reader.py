@@ -59,15 +59,23 @@ class OutputReader:
     def __iter__(self) -> Iterator[OutputLine]:
         return self.lines()
 
-    def lines(self, first: int = 1, last: int | None = None) -> Iterator[OutputLine]:
-        """Lines from number `first` to number `last`, both included."""
+    def lines(
+        self, first: int = 1, last: int | None = None, most_bytes: int | None = None
+    ) -> Iterator[OutputLine]:
+        """Lines from number `first` to number `last`, both included, of at most so many bytes."""
+        left = most_bytes
         for segment in self._segments:
             start, number = _beginning_before(segment, first)
             for line in _lines_of(segment, start, number=number):
                 if last is not None and line.number > last:
                     return
-                if line.number >= first:
-                    yield line
+                if line.number < first:
+                    continue
+                yield line
+                if left is not None:
+                    left -= len(line.text)
+                    if left <= 0:
+                        return
 
     def around(self, number: int, before: int = 5, after: int = 5) -> list[OutputLine]:
         return list(self.lines(max(1, number - before), number + after))

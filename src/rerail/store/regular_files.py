@@ -3,14 +3,17 @@
 In: a path inside a run folder or beside it, which a stranger, a crash or a file system may have
 made into anything. Out: an open regular file, or an OSError that says what it is instead. Promises:
 opening never waits (a named pipe would), never follows a link (to /dev/zero, or to a file of the
-user's that we would then add to), and reading has a bound that the caller states.
+user's that we would then add to), never adds to a file of another user's, and reading has a bound
+that the caller states.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
+import shlex
 import stat
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -28,6 +31,10 @@ _FILE_MODE = 0o600
 
 class NotARegularFile(OSError):
     """A link, a pipe, a device or a folder stands where a file belongs."""
+
+
+class BelongsToAnother(PermissionError):
+    """Another user could replace or read what we would write here."""
 
 
 class FileTooLarge(OSError):
@@ -79,20 +86,84 @@ def read_regular(path: Path, most_bytes: int, *, follows_links: bool = False) ->
     return data
 
 
-def open_append(path: Path) -> int:
-    """A descriptor at the end of the file. The umask can only take bits of 0600 away."""
-    return open_descriptor(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+def open_append(path: Path, *, is_shared: bool = False) -> int:
+    """Return a descriptor at the end of the file. The umask can only take bits of 0600 away.
+
+    The file and its folder have to be ours, so that nobody who swapped the folder for his own gets
+    what we write. `is_shared` is for a cache of the store, which root may write for its owner.
+    """
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+    return open_descriptor(path, flags) if is_shared else open_own(path, flags)
 
 
-def open_descriptor(path: Path | str, flags: int, *, follows_links: bool = False) -> int:
+def open_own(path: Path, flags: int) -> int:
+    """Open a regular file that is ours, in a folder that is ours or root's and not a link."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        _demand_own(os.fstat(folder).st_uid, folder, (0, os.geteuid()))
+        descriptor = open_descriptor(path.name, flags, dir_fd=folder)
+        try:
+            _demand_own(os.fstat(descriptor).st_uid, folder, (os.geteuid(),))
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+    finally:
+        os.close(folder)
+
+
+def demand_safe_folder(path: Path) -> None:
+    """Raise BelongsToAnother if a user who is neither we nor root can replace what is in there."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        status = os.fstat(folder)
+        _demand_own(status.st_uid, folder, (0, os.geteuid()))
+    finally:
+        os.close(folder)
+    if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
+        raise BelongsToAnother(
+            errno.EPERM,
+            f"every user can replace the runs in it; type `chmod o-w {shlex.quote(str(path))}`, "
+            "or name a store of your own with --home",
+        )
+
+
+def _demand_own(owner: int, folder: int, accepted: tuple[int, ...]) -> None:
+    """Compare owners; where the file system gives our files another owner, accept that one."""
+    if owner not in accepted and owner != _owner_of_new_files(folder):
+        raise BelongsToAnother(
+            errno.EPERM,
+            f"it belongs to another user (number {owner}); name a store of your own with --home",
+        )
+
+
+def _owner_of_new_files(folder: int) -> int | None:
+    """Return whose a file is that we make here: not ours on NFS with root_squash, or on FAT."""
+    name = f".owner-{os.getpid()}-{os.urandom(4).hex()}"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(name, flags, _FILE_MODE, dir_fd=folder)
+    except OSError:
+        return None
+    try:
+        return os.fstat(descriptor).st_uid
+    finally:
+        os.close(descriptor)
+        with contextlib.suppress(OSError):
+            os.unlink(name, dir_fd=folder)
+
+
+def open_descriptor(
+    path: Path | str, flags: int, *, follows_links: bool = False, dir_fd: int | None = None
+) -> int:
     """os.open for regular files alone."""
     flags |= os.O_CLOEXEC | os.O_NONBLOCK | (0 if follows_links else os.O_NOFOLLOW)
     try:
-        descriptor = os.open(path, flags, _FILE_MODE)
+        descriptor = os.open(path, flags, _FILE_MODE, dir_fd=dir_fd)
     except OSError as error:
         # A link refused by O_NOFOLLOW, a pipe without a reader, a folder, a socket.
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EISDIR, errno.EMLINK):
-            raise _not_regular(path, _mode_of(path)) from None
+            raise _not_regular(path, _mode_of(path, dir_fd)) from None
         raise
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
@@ -118,9 +189,9 @@ def is_own_folder(path: Path) -> bool:
         return False
 
 
-def _mode_of(path: Path | str) -> int:
+def _mode_of(path: Path | str, dir_fd: int | None = None) -> int:
     try:
-        return os.lstat(path).st_mode
+        return os.lstat(path, dir_fd=dir_fd).st_mode
     except OSError:
         return 0
 

@@ -81,7 +81,7 @@ def _remember(
             kept = {**{name: size for name, size in known.items() if name in ids}, **new}
             layout.replace_file(home / layout.SIZES, _text(kept))
         elif new:
-            descriptor = open_append(home / layout.SIZES)
+            descriptor = open_append(home / layout.SIZES, is_shared=True)
             try:
                 os.write(descriptor, _text(new))
             finally:

@@ -19,12 +19,14 @@ import rerail
 from rerail.errors import RerailError, StoreUnavailable, UnknownRun, UsageError
 from rerail.privacy import secrets_of
 from rerail.records import RunInfo
-from rerail.store import layout, liveness, retention
+from rerail.store import agent_memory, layout, liveness, retention
 from rerail.store.appending import FaultLog, describe
 from rerail.store.codec import dumps
+from rerail.store.home import NAME as STORE_NAME
 from rerail.store.home import NO_FOLDER, fallback_home, is_ours
 from rerail.store.index import Index
 from rerail.store.names import find_run
+from rerail.store.regular_files import demand_safe_folder
 from rerail.store.sizes import folder_bytes, sizes_of
 from rerail.store.summaries import RunSummary, from_row, read_summary, to_row
 from rerail.store.writer import RunWriter, set_reserve_aside
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 CLEAN_SECONDS = 0.1  # what a new run spends on making room before its command starts
 _LARGEST = 16  # runs whose size is measured again before one is removed
+_READ_AT_LEAST = 256  # runs that are compared before one is removed, however short the time
+LEFT_SECONDS = 24 * 3600.0  # how long boxes wait in memory for a disk that takes them
 UNNAMED_SECONDS = 3600.0  # how long a folder may stand without its run.json
 
 
@@ -115,6 +119,27 @@ class Store:
                     return _reader(summary.path)
             raise
 
+    def resolve_inside(self, name: str) -> RunFolder:
+        """The same for a name that a program or a page gave: never a folder outside this store."""
+        ids = self.own_ids()
+        try:
+            return _reader(find_run(self.home, name, ids, only_inside=True))
+        except UnknownRun:
+            for summary in self.summaries():
+                is_named = name and summary.info.settings.get("label") == name
+                if is_named and summary.path.name in ids:
+                    return _reader(summary.path)
+            raise
+
+    def own_ids(self) -> Sequence[str]:
+        """Ids of the runs whose folder is in this store: without links to folders elsewhere."""
+        try:
+            with os.scandir(self.runs) as found:
+                names = {each.name for each in found if each.is_dir(follow_symlinks=False)}
+        except OSError:
+            return []
+        return sorted(name for name in names if not name.startswith("."))
+
     def ids(self) -> list[str]:
         """Ids of all runs, oldest first."""
         try:
@@ -180,9 +205,11 @@ class Store:
         return size
 
     def clean(self, limit_bytes: int, seconds: float | None = None) -> Sequence[str]:
-        """Remove oldest runs until the store fits; ids of those removed. Live runs stay."""
+        """Remove runs until the store fits; return their ids. See `retention.removal_order`."""
         deadline = None if seconds is None else time.monotonic() + seconds
         retention.sweep_leftovers(self.runs)
+        if seconds is None:
+            bring_left_behind_home(self.home)
         ids = self.ids()
         sizes = sizes_of(self.home, ids, None if seconds is None else seconds / 2)
         total = sum(sizes.values())
@@ -191,15 +218,14 @@ class Store:
             for name in sorted(sizes, key=lambda name: -sizes[name])[:_LARGEST]:
                 sizes[name] = folder_bytes(self.runs / name)
             total = sum(sizes.values())
-        removed = []
-        for name in ids:
+        removed: list[str] = []
+        if total <= limit_bytes:
+            return removed
+        for name in self._removal_order(ids, deadline):
             if total <= limit_bytes:
                 break
-            folder = _reader(self.runs / name)
-            if _is_in_use(folder):
-                continue
             try:
-                retention.remove_folder(folder.path)
+                retention.remove_folder(self.runs / name)
             except OSError:
                 continue
             removed.append(name)
@@ -207,6 +233,18 @@ class Store:
             if deadline is not None and time.monotonic() > deadline:
                 break  # the next run goes on from here
         return removed
+
+    def _removal_order(self, ids: Sequence[str], deadline: float | None) -> Sequence[str]:
+        candidates = []
+        for at, name in enumerate(ids):
+            if at >= _READ_AT_LEAST and deadline is not None and time.monotonic() > deadline:
+                break
+            candidates.append(_candidate(_reader(self.runs / name)))
+        try:
+            last = find_run(self.home, "last", ids).name
+        except RerailError:
+            last = None
+        return retention.removal_order(candidates, last, time.time())
 
     def rebuild_index(self) -> int:
         """Throw the index away and fill it from the folders; the number of runs in it."""
@@ -246,6 +284,25 @@ class Store:
             pass  # no room is made; that is no reason not to run the command
 
 
+def bring_left_behind_home(home: Path | None = None) -> None:
+    """Copy what dead recorders left in memory into their run folders, and remove it there.
+
+    Runs that are still written are left alone; `home`: only runs of this store, so that no other
+    disk is asked. What cannot be brought home within a day is removed.
+    """
+    for memory, run in agent_memory.left_behind():
+        is_here = run is not None and home is not None and run.is_relative_to(home.absolute())
+        if home is not None and not is_here:
+            continue
+        is_home = False
+        if run is not None and agent_memory.find(run) == memory:
+            if _is_in_use(_reader(run)):
+                continue
+            is_home = agent_memory.copy_changed(memory, run) is None
+        if is_home or _age_seconds(memory) > LEFT_SECONDS:
+            agent_memory.remove(memory)
+
+
 def fingerprint(command: Sequence[str], cwd: str | os.PathLike[str]) -> str:
     """Equal for two runs of the same command in the same folder."""
     import hashlib
@@ -260,9 +317,15 @@ def fingerprint(command: Sequence[str], cwd: str | os.PathLike[str]) -> str:
 
 def _is_of_something_else(info: RunInfo) -> bool:
     """A trial that had something changed, or that was ended when it had told enough."""
-    is_trial = any(name in info.settings for name in ("investigation", "verification", "reference"))
+    is_trial = _trial_key(info) is not None
     was_ended = info.outcome is not None and info.outcome.signal in ("SIGTERM", "SIGKILL")
     return bool(info.settings.get("changes")) or (is_trial and was_ended)
+
+
+def _trial_key(info: RunInfo) -> str | None:
+    """Return which investigation or verification this run was made for; None if for none."""
+    found = (info.settings.get(name) for name in ("investigation", "verification", "reference"))
+    return next((str(key) for key in found if key is not None), None)
 
 
 def _reader(path: Path) -> RunFolder:
@@ -275,9 +338,13 @@ def _reader(path: Path) -> RunFolder:
 def _make_run_folder(home: Path, unix: float) -> Path:
     layout.make_folder(home)
     _demand_names(home)
+    if home.name == STORE_NAME:
+        layout.keep_out_of_git(home)
     if home == fallback_home() and not is_ours(home):
         raise PermissionError(1, "it belongs to somebody else")
     layout.make_folder(home / layout.RUNS)
+    for folder in (home, home / layout.RUNS):
+        demand_safe_folder(folder)
     while True:
         path = home / layout.RUNS / layout.new_run_id(unix)
         try:
@@ -318,13 +385,38 @@ def _is_in_use(folder: RunFolder) -> bool:
     return any(liveness.has_process(process.pid, process.start_ticks) for process in root)
 
 
+def _candidate(folder: RunFolder) -> retention.Candidate:
+    """Return what decides about the removal of this run."""
+    try:
+        info = folder.info()
+    except RerailError:  # nothing can be explained about a run that cannot be read
+        return retention.Candidate(folder.id, 0.0, False, True, _is_in_use(folder))
+    is_recorder_alive = info.recorder_scope == liveness.scope() and liveness.has_process(
+        info.recorder_pid, info.recorder_start_ticks
+    )
+    has_diagnosis = (folder.path / layout.DIAGNOSIS).is_file()
+    return retention.Candidate(
+        id=folder.id,
+        ended_unix=info.started_unix + (info.elapsed_seconds or 0.0),
+        is_success=info.outcome is not None and info.outcome.kind == "ok",
+        # `rerail run --quiet` keeps a diagnosis that nobody has seen.
+        is_explained=not info.settings.get("is_quiet") and has_diagnosis,
+        is_in_use=is_recorder_alive or _is_in_use(folder),
+        trial_of=_trial_key(info),
+    )
+
+
 def _is_being_made(path: Path) -> bool:
     """A folder without run.json may be a run that is about to begin."""
+    return _age_seconds(path) < UNNAMED_SECONDS and not _has_run_file(path)
+
+
+def _age_seconds(folder: Path) -> float:
+    """Return how long ago its names changed; of a folder that is gone, for ever."""
     try:
-        age_seconds = time.time() - path.stat().st_mtime
+        return time.time() - folder.stat().st_mtime
     except OSError:
-        return False
-    return age_seconds < UNNAMED_SECONDS and not _has_run_file(path)
+        return float("inf")
 
 
 def _has_run_file(path: Path) -> bool:

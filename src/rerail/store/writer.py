@@ -11,14 +11,15 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rerail.privacy import Masker, blank, mask_file
 from rerail.records import Outcome, RunInfo
-from rerail.store import layout, liveness
+from rerail.store import agent_memory, layout, liveness
+from rerail.store.agent_files import AgentFiles
 from rerail.store.appending import FaultLog, LineLog
 from rerail.store.bounds import document_bytes
 from rerail.store.codec import DecodeError, decode, dump_line, dumps, encode, loads
@@ -27,8 +28,12 @@ from rerail.store.output_log import OutputLog
 from rerail.store.private import read_private
 from rerail.store.regular_files import open_append, read_regular
 
-# Room for the last events, run.json, after.json, crashes.json and diagnosis.json of a usual death.
-RESERVE_BYTES = 512 * 1024
+if TYPE_CHECKING:
+    from rerail.store.vitals_files import VitalsFiles
+
+# Room for the last events, run.json, after.json, crashes.json and diagnosis.json of a usual death,
+# and for the black box and the crash record of a process that kept them in memory.
+RESERVE_BYTES = 768 * 1024
 WRITEBACK_SECONDS = 5.0  # as often as ext4 commits its journal; what a power cut may cost
 
 
@@ -42,7 +47,8 @@ class RunWriter:
         self, path: Path, info: RunInfo, faults: FaultLog | None = None, *, is_resumed: bool = False
     ) -> None:
         self.path = path
-        self.agent_dir = path / layout.AGENT
+        self.agent_dir = AgentFiles(path)
+        self._memory_lock = -1
         self._info = info
         self._faults = faults or FaultLog()
         self._lock = liveness.hold(path)
@@ -54,6 +60,7 @@ class RunWriter:
         self._has_ended = False
         self._can_use_reserve = False
         self._writeback_at = WRITEBACK_SECONDS
+        self._vitals: VitalsFiles | None = None
 
     @classmethod
     def adopt(cls, path: Path) -> RunWriter:
@@ -91,6 +98,12 @@ class RunWriter:
     def lock_descriptor(self) -> int:
         """Says that the run is live while open; a forked guardian that keeps it keeps the lock."""
         return self._lock
+
+    @property
+    def descriptors(self) -> list[int]:
+        """What a forked process has to keep open to go on with this writer."""
+        logs = [log.descriptor for log in self._lines.values()]
+        return [each for each in (self._lock, *logs) if each >= 0]
 
     @property
     def missing(self) -> list[tuple[str, str]]:
@@ -132,9 +145,27 @@ class RunWriter:
         if t_seconds >= self._writeback_at:
             self._start_writeback(t_seconds)
 
+    def skip_output(self, byte_count: int, newline_count: int) -> None:
+        """Count output that cannot be kept."""
+        self._output.skip(byte_count, newline_count)
+
     def look_at_output(self) -> None:
         """Ten times a second: a flood of output is written once it has passed."""
         self._output.look(self.now())
+
+    @property
+    def holds_output(self) -> bool:
+        return self._output.holds_output
+
+    @property
+    def vitals(self) -> VitalsFiles:
+        if self._vitals is None:
+            from rerail.store.vitals_files import VitalsFiles
+
+            self._vitals = VitalsFiles(
+                self.path, lambda what, why: self.event("missing", what=what, why=why)
+            )
+        return self._vitals
 
     def append(self, name: str, value: Any) -> bool:
         """Append one record or object to a .jsonl artefact such as `stalls.jsonl`."""
@@ -219,9 +250,49 @@ class RunWriter:
     def _keep_secret(self, number: int, value: str, kind: str) -> None:
         self._keep_private(secret=number, value=value, what=kind)
 
+    def keep_agent_in_memory(self) -> Path | None:
+        """From now on the processes write of themselves into this folder; None: no place for it."""
+        made = agent_memory.make(self.path)
+        if made is None:
+            return None
+        memory, self._memory_lock = made
+        self.agent_dir = AgentFiles(self.path, memory)
+        return memory
+
+    def copy_agent_files(self) -> bool:
+        """Bring the copies on the disk up to date; whether a process writes there itself."""
+        memory = self.agent_dir.memory
+        if memory is None:
+            return True
+        agent_memory.copy_changed(memory, self.path)
+        return agent_memory.has_others(memory, self.path)
+
+    def bring_agent_files_home(self, gone: Sequence[str] = ()) -> None:
+        """Copy what the processes wrote into the run folder, and remove the folder in memory.
+
+        `gone`: names that were removed from memory, and whose copies go too. What does not fit onto
+        the disk stays in memory, where readers look first.
+        """
+        memory = self.agent_dir.memory
+        self.agent_dir = AgentFiles(self.path)
+        for name in gone:
+            with suppress(OSError):
+                (self.path / layout.AGENT / name).unlink()
+        if memory is not None:
+            problem = agent_memory.copy_changed(memory, self.path)
+            if problem is not None and self._drop_reserve():
+                problem = agent_memory.copy_changed(memory, self.path)
+            if problem is None or not self.path.is_dir():
+                agent_memory.remove(memory)
+            else:
+                self._faults.add(layout.AGENT, problem)
+        if self._memory_lock >= 0:
+            os.close(self._memory_lock)
+            self._memory_lock = -1
+
     def mask_agent_files(self) -> None:
         """What the processes wrote of themselves, once they have ended."""
-        for path in sorted(self.agent_dir.glob("*")):
+        for path in self.agent_dir.everywhere():
             try:
                 mask_file(path, self.masker)
             except OSError as error:
@@ -230,6 +301,7 @@ class RunWriter:
     def finish(self, outcome: Outcome, elapsed_seconds: float) -> None:
         """Write how the run ended, say what is missing, and let go of the folder."""
         self._release_reserve()
+        self.bring_agent_files_home()
         self._output.close()
         for log in self._lines.values():
             log.flush(is_urgent=True)
@@ -246,13 +318,29 @@ class RunWriter:
         layout.sync_folder(self.path)
         self.close()
 
+    @property
+    def has_answered(self) -> bool:
+        """Whether the record is complete as far as its disk took it."""
+        return True
+
+    def let_go(self) -> None:
+        """Write what waits in memory, and leave the folder to whoever adopts it."""
+        self._output.let_go()
+        for log in self._lines.values():
+            log.flush(is_urgent=True)
+        self.close()
+
     def close(self) -> None:
         """Let go of the folder without an ending: the run will read as lost."""
-        for log in self._lines.values():
-            log.close()
+        self.close_files()
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
+
+    def close_files(self) -> None:
+        """Close what this process has open, but for the lock; another process goes on writing."""
+        for log in self._lines.values():
+            log.close()
 
     def _log(self, name: str) -> LineLog:
         log = self._lines.get(name)

@@ -29,6 +29,7 @@ NEAR_LIMIT = 0.7
 POLLS_PER_ROUND = 10  # other groups, and where the first process stands: about once a second
 YOUNG_SECONDS = 3.0  # a wrapper moves itself into a cgroup in its first moments
 MOST_YOUNG_PER_POLL = 4
+_CPU = "RLIMIT_CPU"
 # A program may lower its own limits at any time, so each is read again when it is its turn.
 LIMITS = {
     "RLIMIT_AS": b"Max address space",
@@ -170,6 +171,9 @@ class KernelWatch:
         if limits is None:
             self._living.pop(noted.pid, None)
             return
+        before = noted.limits.get(_CPU)
+        if before is not None and limits.get(_CPU) == before + 1:
+            limits[_CPU] = before  # the kernel has raised it, and sent SIGXCPU
         noted.limits = limits
         if "RLIMIT_AS" not in limits:
             return

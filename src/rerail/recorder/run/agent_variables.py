@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from rerail.recorder.run.recording import RunOptions
 from rerail.recorder.run_record import RunRecord
 from rerail.recorder.saying import say
+from rerail.store import layout
 
 
 def agent_variables(
@@ -24,12 +25,13 @@ def agent_variables(
 
         writer = record.writer
         injection = inject(
-            writer.agent_dir,
+            writer.path / layout.AGENT,
             options.environ,
             command,
             writer.t0_ns,
             preload=options.preload,
             use_census=options.use_census,
+            memory=writer.keep_agent_in_memory(),
         )
         for note in injection.notes:
             writer.event("note", text=note)

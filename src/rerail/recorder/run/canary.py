@@ -16,7 +16,7 @@ import signal
 import socket
 
 from rerail.platform import libc, proc_files
-from rerail.recorder.run.descriptors import close_all_but
+from rerail.platform.descriptors import close_all_but
 
 ANSWER_SECONDS = 0.25
 

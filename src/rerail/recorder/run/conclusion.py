@@ -21,7 +21,7 @@ from rerail.recorder.run_record import RunRecord
 from rerail.recorder.stalls.watch import Hang
 from rerail.recorder.tree.endings import Ending
 from rerail.records import BlackBox, Outcome, ProcessRecord
-from rerail.store import RunWriter
+from rerail.store import AgentDir, RunWriter
 from rerail.wording import duration_in_words
 
 _ENDED_BY_SOMEBODY = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGKILL")
@@ -50,12 +50,16 @@ def write_death(
     """Everything about the end but the ending of run.json; the root is the first process."""
     writer = record.writer
     elapsed = writer.now()
+    names = record.attempt("agent files", lambda: _names(writer)) or set()
     record.attempt("crashes", lambda: write_crashes(writer, writer.t0_ns, record.miss))
-    record.attempt("masking of agent files", writer.mask_agent_files)
-    record.attempt("agent files", lambda: remove_unused(writer.agent_dir))
     swallowed = record.attempt(
         "deaths inside the command", lambda: _swallowed_death(writer, processes[1:])
     )
+    record.attempt("agent files", lambda: remove_unused(writer.agent_dir))
+    record.attempt(
+        "agent files", lambda: writer.bring_agent_files_home(sorted(names - _names(writer)))
+    )
+    record.attempt("masking of agent files", writer.mask_agent_files)
     after = kernel.finish(processes)
     if after is not None:
         writer.write_json("after.json", after)
@@ -73,6 +77,10 @@ def write_death(
     return Death(outcome, elapsed, swallowed)
 
 
+def _names(writer: RunWriter) -> set[str]:
+    return {path.name for path in writer.agent_dir.glob("*")}
+
+
 def _swallowed_death(writer: RunWriter, processes: Sequence[ProcessRecord]) -> str | None:
     from rerail.store import read_box
 
@@ -84,7 +92,9 @@ def _swallowed_death(writer: RunWriter, processes: Sequence[ProcessRecord]) -> s
 
 class Writer(Protocol):
     path: Path
-    agent_dir: Path
+
+    @property
+    def agent_dir(self) -> AgentDir: ...
 
     def write_json(self, name: str, value: Any) -> bool: ...
 
@@ -124,7 +134,7 @@ def write_crashes(writer: Writer, t0_ns: int, miss: Callable[[str, str], None]) 
     return len(crashes)
 
 
-def remove_unused(agent_dir: Path) -> None:
+def remove_unused(agent_dir: AgentDir) -> None:
     """Stack files that nobody asked for stay empty, boxes for children may have been given back."""
     for path in agent_dir.glob("*.stacks"):
         if path.stat().st_size == 0:

@@ -13,8 +13,9 @@ import signal
 from dataclasses import dataclass
 
 from rerail.platform import proc_files
+from rerail.platform.signal_names import signal_name
 from rerail.recorder.run.companions import Companions
-from rerail.recorder.run.signals import TERMINAL_SIGNALS, Received, process_name, signal_name
+from rerail.recorder.run.signals import TERMINAL_SIGNALS, Received, process_name
 from rerail.recorder.run.stdio import Stdio
 from rerail.recorder.run.streams import Streams
 from rerail.recorder.run.terminal import ignores, stops_on

@@ -19,10 +19,10 @@ import socket
 import time
 from typing import NamedTuple
 
-from rerail.platform import libc
+from rerail.platform.descriptors import close_inherited, point_at_null
+from rerail.platform.own_helper import stand_apart
 from rerail.recorder.run.carrying_on import is_there
 from rerail.recorder.run.channel import Channel, Keep
-from rerail.recorder.run.descriptors import close_inherited, point_at_null
 from rerail.recorder.run.loop import Loop
 from rerail.recorder.run.relay import Relay
 from rerail.recorder.run.stdio import Stdio
@@ -156,24 +156,14 @@ class _Guarding:
                 return self._relay_rest()
 
     def _settle_in(self) -> None:
-        os.setsid()
+        stand_apart("rerail-guardian")
         self._inputs.stdio.close_inner_ends()
         for descriptor in self._inputs.unneeded:
             os.close(descriptor)
         if self._inputs.owns_process:
             close_inherited()
-        libc.set_process_name("rerail-guardian")
-        for number in signal.valid_signals():
-            # Ignored, SIGCHLD would let the kernel reap our errands, and their pids be another's.
-            disposition = signal.SIG_DFL if number == signal.SIGCHLD else signal.SIG_IGN
-            try:
-                signal.signal(number, disposition)
-            except (OSError, ValueError):  # KILL and STOP
-                continue
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         if self._inputs.stdio.outer is None:
             point_at_null(0)
-        os.chdir("/")  # keeps no file system busy; the run folder's path is absolute
 
     def _drop(self, channel: Channel) -> None:
         channel.close_source()
@@ -212,6 +202,7 @@ class _Guarding:
         if self._root_pidfd >= 0:
             loop.watch(self._root_pidfd, look)
         loop.every(1.0, "root", look)
+        loop.every(1.0, "copies of black boxes", self._inputs.successor.look)
         while relay.open_channels or not is_over:
             loop.turn(1.0)
 

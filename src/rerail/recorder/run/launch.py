@@ -11,10 +11,10 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import struct
 import termios
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from rerail import bare
@@ -96,9 +96,13 @@ def find_program(program: str, environ: Mapping[str, str]) -> None:
     """Raise CommandNotStarted at once for a program that is nowhere to be found."""
     problem = errno.ENOENT
     for path in bare.candidates(program, dict(environ)):
-        if not Path(path).exists():
+        try:
+            is_folder = stat.S_ISDIR(os.stat(path).st_mode)  # noqa: PTH116
+        except OSError as error:
+            # A folder of PATH that cannot be searched is passed over, as a shell does.
+            if "/" in program and error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                problem = error.errno or errno.EIO
             continue
-        is_folder = Path(path).is_dir()
         if not is_folder and os.access(path, os.X_OK):
             return
         problem = errno.EISDIR if is_folder and "/" in program else errno.EACCES

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rerail.platform import libc
 from rerail.recorder.kernel.counters import KernelCounters
 from rerail.recorder.run.agent_variables import agent_variables
+from rerail.recorder.run.box_copies import BoxCopies
 from rerail.recorder.run.companions import Companions
 from rerail.recorder.run.forwarding import Forwarding
 from rerail.recorder.run.loop import Loop
@@ -55,6 +56,7 @@ class Parts:
         tree.on_root_over = self.kernel.root_is_over
         self.companions = Companions(record, loop)
         self.progress = OutputProgress(record)
+        self.box_copies = BoxCopies(record, tree.own_helpers)
         self.streams = Streams(
             standard,
             loop,

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import NoReturn, Protocol
 
 from rerail.platform import libc, proc_files
+from rerail.platform.descriptors import occupy_closed_descriptors
 from rerail.recorder.run import conclusion
 from rerail.recorder.run.carrying_on import carry_on
-from rerail.recorder.run.descriptors import occupy_closed_descriptors
 from rerail.recorder.run.launch import CommandNotStarted, Launch, find_program
 from rerail.recorder.run.loop import Loop
 from rerail.recorder.run.parts import Parts
@@ -27,7 +27,7 @@ from rerail.recorder.run.watching import Watching
 from rerail.recorder.tree.endings import Ending
 from rerail.recorder.tree.process_news import ProcessNews
 from rerail.records import Outcome
-from rerail.store import Store
+from rerail.store import SeparateWriter, Store, separate
 
 GRACE_SECONDS = 0.2  # for descendants that end together with the root
 
@@ -79,6 +79,7 @@ class _Run:
         try:
             addresses = options.notifier.secrets if options.notifier is not None else []
             writer.keep_environment(options.environ, addresses)
+            writer = separate(writer)
             self._parts = Parts(command, cwd, options, self._standard, inbox, writer)
         except BaseException as error:
             inbox.close()  # its descriptor may be the one that writing needs
@@ -128,6 +129,8 @@ class _Run:
             owns_process=self._options.owns_process,
         )
         parts.tree.own_helpers.update(pids)
+        if isinstance(self._writer, SeparateWriter):
+            parts.tree.own_helpers.add(self._writer.pid)
         if self._options.notifier is not None:  # may still tell of the attempt before this one
             parts.tree.own_helpers.update(self._options.notifier.pids)
         sharing = self._options.sharing
@@ -180,6 +183,7 @@ class _Run:
     def _write_ending(self, ending: Ending) -> conclusion.Death:
         parts = self._parts
         processes = parts.tree.records()
+        self._attempt("copies of black boxes", parts.box_copies.finish)
         if parts.gates is not None:
             self._attempt("gates", parts.gates.close)
         self._attempt("progress from the output", parts.progress.close)
@@ -227,6 +231,7 @@ class _Run:
             ending.signal_number,
             self._writer.missing,
             had_swallowed_death=swallowed is not None,
+            store_answers=self._writer.has_answered,
         )
 
 

@@ -83,6 +83,7 @@ class RunOptions:
             "preload": self.preload,
             "label": self.label,
             "terminal": this_terminal(),
+            **({"is_quiet": True} if self.is_quiet else {}),
             **({"gates": list(self.gates), "on_gate": self.on_gate} if self.gates else {}),
             **({"notify": self.notifier.shown} if self.notifier is not None else {}),
             **({"job": self.sharing.shown} if self.sharing is not None else {}),
@@ -99,6 +100,7 @@ class Recording:
     signal_number: int | None
     missing: list[tuple[str, str]]
     had_swallowed_death: bool = False  # a descendant died of a fault, and the command ended well
+    store_answers: bool = True  # False: its disk hangs, and whoever reads the folder would wait
 
     @property
     def deserves_explanation(self) -> bool:

@@ -36,17 +36,6 @@ def passed_on() -> set[int]:
     return {int(s) for s in signal.valid_signals()} - {int(s) for s in _OWN}
 
 
-def signal_name(number: int) -> str:
-    """SIGTERM; real-time signals as SIGRTMIN+3."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        lowest = getattr(signal, "SIGRTMIN", None)
-        if lowest is not None and lowest <= number <= signal.SIGRTMAX:
-            return f"SIGRTMIN+{number - lowest}"
-        return f"signal {number}"
-
-
 class Received(NamedTuple):
     """One signal; who sent it is known where the kernel tells."""
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from rerail.platform.descriptors import close_inherited, point_at_null
 from rerail.recorder.run.channel import Channel
 from rerail.recorder.run.companions import Companions
-from rerail.recorder.run.descriptors import close_inherited, point_at_null
 from rerail.recorder.run.keyboard import Keyboard
 from rerail.recorder.run.loop import Loop
 from rerail.recorder.run.output_progress import OutputProgress

@@ -11,6 +11,7 @@ import os
 
 from rerail.recorder.kernel.counters import KernelCounters
 from rerail.recorder.run import conclusion
+from rerail.recorder.run.box_copies import BoxCopies
 from rerail.recorder.run.channel import Keep
 from rerail.recorder.run.recording import Notifies
 from rerail.recorder.run_record import RunRecord
@@ -33,9 +34,11 @@ class Successor:
         self._started_with = started_with
         self._notifier = notifier
         self._surroundings = SurroundingsTask(record, started_with, set())
+        self._copies = BoxCopies(record, set())
 
     def adopt(self, *, has_ended: bool) -> Keep:
         """Go on with the record; where output is to be kept from now on."""
+        self._record.writer.let_go()
         writer = RunWriter.adopt(self._record.writer.path)
         if not has_ended:
             own_pid = os.getpid()
@@ -50,11 +53,17 @@ class Successor:
         self._record = RunRecord(writer, self._record.told)
         self._kernel = KernelCounters(self._record, self._kernel.watch)
         self._surroundings = SurroundingsTask(self._record, self._started_with, set())
+        self._copies = BoxCopies(self._record, set())
         return self._record.keep_output
+
+    def look(self) -> None:
+        """Once a second."""
+        self._copies.look()
 
     def close_run(self, root_pid: int, ending: Ending) -> None:
         """The command has ended: nobody else is there to say so."""
         writer = self._record.writer
+        self._copies.finish()
         writer.event(
             "process-ended",
             pid=root_pid,

@@ -12,6 +12,7 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
+from rerail.recorder.run.box_copies import LOOK_SECONDS
 from rerail.recorder.run.carrying_on import is_there
 from rerail.recorder.run.parts import Parts
 from rerail.recorder.run.recording import RunOptions
@@ -49,6 +50,8 @@ class Watching:
             loop.every(GATE_SECONDS, "gates", parts.gates.look, first=GATE_SECONDS)
         loop.every(pace, "stall watch", self._look_for_stall, first=pace)
         if self._options.use_agent:
+            copies = parts.box_copies
+            loop.every(LOOK_SECONDS, "copies of black boxes", copies.look, first=LOOK_SECONDS)
             loop.every(RANKS_SECONDS, "ranks", self._look_at_ranks, first=1.0)
         if self._options.metrics_file is not None:
             loop.every(METRICS_SECONDS, "metrics file", self._write_metrics, first=1.0)

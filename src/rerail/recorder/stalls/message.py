@@ -9,9 +9,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 
+from rerail.platform.os_text import printable
 from rerail.recorder.stalls.places import Place, find_places, who_is_who
 from rerail.records import LockHolder, ProcessRecord, PythonFrame, Stall, ThreadStack
-from rerail.wording import duration_in_words, file_name, seconds_in_words
+from rerail.wording import duration_in_words, file_name, seconds_in_words, share_in_percent
 
 WIDTH = 80 - len("rerail: ")
 MOST_LINES = 7  # the last one of eight is for what is done about it
@@ -49,7 +50,7 @@ def hung_in(place: Place, holders: Mapping[str, LockHolder]) -> str:
     """For the end of a sentence: "in hang.py:7 save(), waiting for a lock that …"."""
     waits = f", waiting for {_what(place, holders)}" if place.waits else ""
     text = f"in {_where(place)}{waits}".replace(_NO_BREAK, " ")
-    return "".join(c if c.isprintable() else "?" for c in text)[:300]
+    return printable(text)[:300]
 
 
 def place_of(records: Sequence[ProcessRecord], found: Mapping[str, Sequence[ThreadStack]]) -> str:
@@ -96,7 +97,7 @@ def _stack(place: Place) -> str:
 def _circumstances(stall: Stall) -> str:
     parts = []
     if stall.cpu_cores is not None:
-        parts.append(f"CPU {100 * stall.cpu_cores:.0f} %")
+        parts.append(f"CPU {share_in_percent(stall.cpu_cores)}")
     parts.append(f"no step and no output for {duration_in_words(stall.silent_seconds)}")
     if stall.pace_seconds is not None:
         parts.append(f"its own pace was a step every {_pace(stall.pace_seconds)}")
@@ -120,5 +121,5 @@ def _together(words: str) -> str:
 
 
 def _cut(line: str) -> str:
-    line = "".join(c if c.isprintable() else "?" for c in line.replace(_NO_BREAK, " "))
+    line = printable(line.replace(_NO_BREAK, " "))
     return line if len(line) <= WIDTH else line[: WIDTH - 1] + "…"

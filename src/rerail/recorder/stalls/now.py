@@ -24,7 +24,7 @@ def look_now(folder: RunFolder, pid: int | None = None) -> Stall:
         for process in folder.processes()
         if process.ended_t_seconds is None and pid in (None, process.pid)
     ]
-    found = stacks.take(records, folder.path / "agent")
+    found = stacks.take(records, folder.agent_files())
     boxes = {f"{box.pid}-{box.start_ticks}": box for box in folder.boxes()}
     places = find_places(found, who_is_who(records, boxes), most_workers(boxes.values()))
     t_seconds = max(0.0, time.time() - folder.info().started_unix)

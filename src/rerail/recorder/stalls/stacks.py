@@ -25,13 +25,14 @@ from rerail.recorder.stalls import waits
 from rerail.recorder.stalls.thread_ids import kernel_ids
 from rerail.recorder.stalls.waits import Waiting
 from rerail.records import NativeFrame, ThreadStack
+from rerail.store import AgentDir
 
 AT_ONCE = 2
 LONGEST_ASK_SECONDS = 1.0
 
 
 def take(
-    processes: Sequence[Any], agent_dir: Path, seconds: float = 5.0, *, may_disturb: bool = True
+    processes: Sequence[Any], agent_dir: AgentDir, seconds: float = 5.0, *, may_disturb: bool = True
 ) -> dict[str, list[ThreadStack]]:
     """Stacks by ProcessRecord.key; `processes` are records or (pid, start) pairs.
 
@@ -86,7 +87,7 @@ def _most_telling_first(
 
 
 def _take_one(
-    pid: int, start_ticks: int, agent_dir: Path, waiting: list[Waiting], deadline: float
+    pid: int, start_ticks: int, agent_dir: AgentDir, waiting: list[Waiting], deadline: float
 ) -> list[ThreadStack] | None:
     left = deadline - time.monotonic()
     if left <= 0 or not _is_python(pid):

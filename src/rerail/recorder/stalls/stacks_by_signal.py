@@ -19,7 +19,7 @@ from rerail.agent import rerail_layout as layout
 from rerail.platform.patterns import linear
 from rerail.platform.proc_files import read_start_ticks
 from rerail.records import PythonFrame, ThreadStack
-from rerail.store import open_regular, read_head
+from rerail.store import AgentDir, open_regular, read_head
 
 _THREAD = linear(
     r"(?P<current>Current thread|Thread) 0x(?P<id>[0-9a-f]{1,16})(?: \[(?P<name>.*)\])?"
@@ -31,7 +31,9 @@ _MOST_TEXT_BYTES = 1 << 20
 _being_asked: dict[Path, threading.Lock] = {}
 
 
-def take(pid: int, start_ticks: int, agent_dir: Path, seconds: float) -> list[ThreadStack] | None:
+def take(
+    pid: int, start_ticks: int, agent_dir: AgentDir, seconds: float
+) -> list[ThreadStack] | None:
     """Ask, and wait for the answer; None if the process cannot be asked or does not answer."""
     deadline = time.monotonic() + seconds
     head = read_head(agent_dir, pid, start_ticks)
@@ -75,7 +77,7 @@ def _signal_of(head: bytes, pid: int) -> int | None:
     return signal
 
 
-def _answer_of(head: bytes, pid: int, agent_dir: Path) -> Path | None:
+def _answer_of(head: bytes, pid: int, agent_dir: AgentDir) -> Path | None:
     """The process's own .stacks file, or that of the process that it was forked from."""
     held = Path(f"/proc/{pid}/fd/{_number(head, 'stacks_fd')}")
     try:

@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from rerail.platform.os_text import is_printable
 from rerail.platform.proc_files import read_stat
 
 MOST_THREADS = 256
@@ -221,7 +222,7 @@ def _path_at(pid: int, address: int) -> str:
     except (OSError, ValueError, OverflowError):
         return ""
     path = raw.decode(errors="replace")
-    if not path or not path.isprintable():
+    if not path or not is_printable(path):
         return ""
     if path.startswith("/"):
         return path

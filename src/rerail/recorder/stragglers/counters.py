@@ -10,12 +10,12 @@ import os
 import struct
 from collections.abc import Iterator
 from operator import itemgetter
-from pathlib import Path
 
 from rerail.agent import rerail_layout as layout
 from rerail.platform import proc_files
 from rerail.recorder.stragglers.judgement import Sample
 from rerail.recorder.vitals.progress import OpenBoxes
+from rerail.store import AgentDir
 
 _HEAD = struct.Struct(f"={layout.HEAD_SIZE // 8}q")
 _PID = layout.HEAD["pid"] // 8
@@ -34,7 +34,7 @@ _ROW = struct.Struct("=2q")
 
 
 class RankCounters:
-    def __init__(self, agent_dir: Path) -> None:
+    def __init__(self, agent_dir: AgentDir) -> None:
         self._boxes = OpenBoxes(agent_dir)
 
     def read(self) -> list[Sample]:

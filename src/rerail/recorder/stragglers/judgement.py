@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean, median
 
+from rerail.wording import share_in_percent
+
 BLOCK_STEPS = 5  # between two looks that are kept
 WARM_STEPS = 10  # compiling, filling caches
 KEPT_BLOCKS = 40
@@ -79,8 +81,8 @@ class Slow:
     def text(self) -> str:
         what = "waiting for data" if self.part == "data" else "computing"
         return (
-            f"rank {self.rank} (pid {self.pid}) is {100 * self.excess:.0f} % slower than the others"
-            f" since step {self.since_step:,}: {_ms(self.own_seconds)} a step of its own"
+            f"rank {self.rank} (pid {self.pid}) is {share_in_percent(self.excess)} slower than the"
+            f" others since step {self.since_step:,}: {_ms(self.own_seconds)} a step of its own"
             f" to their {_ms(self.others_seconds)}, {what}; they wait for it"
         )
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from rerail.platform import proc_files
 from rerail.platform.bare_platform import is_bare
-from rerail.recorder.run.signals import signal_name
+from rerail.platform.signal_names import signal_name
 
 _PIDFD_GET_INFO = 0xC0000000 | 64 << 16 | 0xFF << 8 | 11  # _IOWR(0xFF, 11, 64 bytes)
 _PIDFD_INFO_EXIT = 1 << 3

@@ -12,7 +12,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any, Protocol
 
 from rerail.platform import proc_files
@@ -25,6 +24,7 @@ from rerail.recorder.tree.process_events import Changed, Exit, Fork, ProcessEven
 from rerail.recorder.tree.ray_titles import is_ray_title, settled
 from rerail.recorder.tree.roles import RANK_VARIABLES, program_of, rank_place, role_of
 from rerail.records import ProcessRecord
+from rerail.store import AgentDir
 
 # A shell loop can start thousands: past this many, short and clean lives are counted, not listed.
 MOST_LISTED = 4000
@@ -36,7 +36,7 @@ FRESH_SECONDS = 5.0  # of a process: the news of its exec may still be on the wa
 
 class EventWriter(Protocol):
     @property
-    def agent_dir(self) -> Path: ...
+    def agent_dir(self) -> AgentDir: ...
 
     def event(self, kind: str, *, t_seconds: float | None = None, **data: Any) -> None: ...
     def together(self) -> AbstractContextManager[None]: ...

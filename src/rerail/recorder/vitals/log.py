@@ -1,25 +1,23 @@
-"""Vitals on disk: rows at 10 Hz in, the three vitals files of a run folder out.
+"""Vitals on disk: rows at 10 Hz in, the lines of the three vitals files of a run folder out.
 
 `vitals.recent.jsonl` holds the rows as they come and becomes `vitals.recent.old.jsonl` after a
 minute, so that at least the last minute is always there; `vitals.jsonl` holds 1 s buckets of the
 tree and 10 s buckets of the processes and the machine, with minima and maxima where they differ.
-Promises: append only, one write per row, so that the death of the recorder costs at most the row
-in flight; at most 4 MB per hour however many processes there are, because each file spends from
-a byte budget and, where the budget is short, the processes that changed least wait their turn;
-a full disk is reported once, the torn row is cut off, and writing goes on when there is space.
+Promises: at most 4 MB per hour however many processes there are, because each file spends from
+a byte budget and, where the budget is short, the processes that changed least wait their turn.
 """
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable
-from pathlib import Path
+from typing import Protocol
 
 from rerail.recorder.vitals.buckets import Bucket, Entry, ProcessTurns, encode_values, make_entry
 from rerail.records import VitalsRow
-from rerail.store import open_append
-from rerail.vitals_columns import MACHINE_COLUMNS, PROCESS_NAMES
+from rerail.vitals_columns import MACHINE_COLUMNS
+
+RECENT, OLD = "vitals.recent.jsonl", "vitals.recent.old.jsonl"
+HISTORY = "vitals.jsonl"
 
 RECENT_SECONDS = 60.0
 TREE_BUCKET_SECONDS = 1.0
@@ -28,7 +26,6 @@ PROCESS_BUCKET_SECONDS = 10.0
 # 4 MB in the first hour: 2 × 60 s × 8,800 B + 3,600 s × 800 B = 3.94 MB.
 RECENT_BYTES_PER_SECOND = 8_800
 HISTORY_BYTES_PER_SECOND = 800
-_RETRY_SECONDS = 5.0
 
 # In a 1 s row stand the pairs that a death at a limit is told from; the rest is in the 10 s rows.
 _PAIRS = tuple(
@@ -37,74 +34,22 @@ _PAIRS = tuple(
     if column.limit is not None and column.limit.is_in_each_second
 )
 
-HEADER = json.dumps({"schema": 1, "process_fields": PROCESS_NAMES})
 
+class Files(Protocol):
+    """What `store.VitalsFiles` does, here or in the process that writes the record."""
 
-class _AppendOnly:
-    """A file of lines that survives a full disk."""
+    def write(self, name: str, line: str, t_seconds: float) -> None: ...
 
-    def __init__(self, path: Path, report: Callable[[str], None]) -> None:
-        self._path = path
-        self._report = report
-        self._fd = -1
-        self._size = 0
-        self._retry_at = 0.0
+    def rotate(self, name: str, new_name: str, t_seconds: float) -> None: ...
 
-    def write(self, line: str, t_seconds: float) -> bool:
-        if t_seconds < self._retry_at:
-            return False
-        try:
-            if self._fd < 0:
-                self._fd = open_append(self._path)
-                self._size = os.fstat(self._fd).st_size
-                if self._size == 0:
-                    self._append(HEADER)
-            self._append(line)
-        except OSError as error:
-            self._retry_at = t_seconds + _RETRY_SECONDS
-            self._report(f"{self._path.name}: {error.strerror or error}")
-            return False
-        return True
-
-    def _append(self, line: str) -> None:
-        data = line.encode() + b"\n"
-        written = -1
-        try:
-            written = os.write(self._fd, data)
-            if written < len(data):
-                raise OSError(28, "No space left on device")
-        except OSError:
-            # Half a row in the middle of a file would cost the reader that row and the next.
-            os.ftruncate(self._fd, self._size)
-            raise
-        self._size += written
-
-    def rotate_to(self, path: Path, t_seconds: float) -> None:
-        """Move what was written aside and start anew."""
-        self.close()
-        try:
-            self._path.replace(path)
-        except OSError as error:
-            self._retry_at = t_seconds + _RETRY_SECONDS
-            self._report(f"{self._path.name}: {error.strerror or error}")
-
-    def close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-        self._fd = -1
+    def close(self) -> None: ...
 
 
 class VitalsLog:
     """Writes the vitals of one run."""
 
-    def __init__(
-        self, folder: Path, report_missing: Callable[[str, str], None] | None = None
-    ) -> None:
-        self._report_missing = report_missing
-        self._folder = folder
-        self._recent = _AppendOnly(folder / "vitals.recent.jsonl", self._report)
-        self._history = _AppendOnly(folder / "vitals.jsonl", self._report)
-        self._has_reported = False
+    def __init__(self, files: Files) -> None:
+        self._files = files
         self._recent_since: float | None = None
         self._recent_turns = ProcessTurns(RECENT_BYTES_PER_SECOND, longest_silence_seconds=1.0)
         self._history_turns = ProcessTurns(HISTORY_BYTES_PER_SECOND, longest_silence_seconds=60.0)
@@ -131,19 +76,18 @@ class VitalsLog:
         if self._last is not None:
             entries = [make_entry(key, vitals) for key, vitals in self._last.processes.items()]
             line = _line(self._last, 0.0, entries, self._last.machine, {}, {})
-            self._recent.write(line, self._last.t_seconds)
+            self._files.write(RECENT, line, self._last.t_seconds)
             self._write_tree_bucket()
             self._write_process_bucket()
             self._last = None
-        self._recent.close()
-        self._history.close()
+        self._files.close()
 
     def _write_recent(self, row: VitalsRow) -> None:
         t = row.t_seconds
         if self._recent_since is None:
             self._recent_since = t
         elif t - self._recent_since >= RECENT_SECONDS:
-            self._recent.rotate_to(self._folder / "vitals.recent.old.jsonl", t)
+            self._files.rotate(RECENT, OLD, t)
             self._recent_since = t
             self._machine_written = None
         # The machine is read twice a second; rows between carry the same dict and leave it out.
@@ -151,7 +95,8 @@ class VitalsLog:
         self._machine_written = row.machine
         head, tail = _around_processes(row, 0.0, machine, {}, {})
         entries = self._recent_turns.choose(t, row.processes, len(head) + len(tail))
-        self._recent.write(head + ",".join([entry.text for entry in entries]) + tail, t)
+        line = head + ",".join([entry.text for entry in entries]) + tail
+        self._files.write(RECENT, line, t)
 
     def _close_buckets_before(self, t: float) -> None:
         if self._tree_bucket.is_over(t, TREE_BUCKET_SECONDS):
@@ -173,7 +118,7 @@ class VitalsLog:
         minimum, maximum = self._tree_bucket.tree_extremes("machine." + name for name in machine)
         line = _line(row, TREE_BUCKET_SECONDS, [], machine, minimum, maximum)
         self._history_turns.spend(row.t_seconds, len(line) + 1)
-        self._history.write(line, row.t_seconds)
+        self._files.write(HISTORY, line, row.t_seconds)
         self._process_bucket.absorb(self._tree_bucket)
         self._tree_bucket = Bucket()
 
@@ -196,14 +141,8 @@ class VitalsLog:
             if entry.highest_rss_bytes is not None:
                 maximum[f"{entry.key}.rss_bytes"] = entry.highest_rss_bytes
         line = _line(row, PROCESS_BUCKET_SECONDS, entries, row.machine, minimum, maximum)
-        self._history.write(line, row.t_seconds)
+        self._files.write(HISTORY, line, row.t_seconds)
         self._process_bucket = Bucket()
-
-    def _report(self, why: str) -> None:
-        if self._has_reported or self._report_missing is None:
-            return
-        self._has_reported = True
-        self._report_missing("vitals", why)
 
 
 def _line(

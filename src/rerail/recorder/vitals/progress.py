@@ -10,10 +10,9 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
-from pathlib import Path
 
 from rerail.agent import rerail_layout as layout
-from rerail.store import open_descriptor, taken_boxes
+from rerail.store import AgentDir, open_descriptor, taken_boxes
 
 COUNTERS = (
     "optimizer_steps",
@@ -32,7 +31,7 @@ MOST_BOXES = 256
 class OpenBoxes:
     """The boxes of a run, each opened once."""
 
-    def __init__(self, agent_dir: Path) -> None:
+    def __init__(self, agent_dir: AgentDir) -> None:
         self._agent_dir = agent_dir
         self._boxes: dict[str, int] = {}
 
@@ -44,19 +43,11 @@ class OpenBoxes:
                 yield descriptor, offset
 
     def _open_new(self) -> None:
-        try:
-            names = os.listdir(self._agent_dir)  # noqa: PTH208 - names only, once a second
-        except OSError:
-            return
-        for name in names:
-            if (
-                name.endswith((".box", ".boxes"))
-                and name not in self._boxes
-                and len(self._boxes) < MOST_BOXES
-            ):
+        for box in self._agent_dir.glob("*.box*"):
+            is_new = box.name not in self._boxes and len(self._boxes) < MOST_BOXES
+            if is_new and box.suffix in (".box", ".boxes"):
                 try:
-                    box = self._agent_dir / name
-                    self._boxes[name] = open_descriptor(box, os.O_RDONLY)
+                    self._boxes[box.name] = open_descriptor(box, os.O_RDONLY)
                 except OSError:
                     continue
 
@@ -67,7 +58,7 @@ class OpenBoxes:
 
 
 class ProgressCounters:
-    def __init__(self, agent_dir: Path) -> None:
+    def __init__(self, agent_dir: AgentDir) -> None:
         self._boxes = OpenBoxes(agent_dir)
 
     def total(self) -> int:
