@@ -40,6 +40,7 @@ AT_RANDOM = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("chance", [1.0, *AT_RANDOM])
 def test_the_right_edits_within_the_stated_risk(chance: float) -> None:
     """One edit brings it, or two do together, or it was there before."""

@@ -45,6 +45,7 @@ def found(count: int, first_bad: int, chance: float, draw: random.Random) -> Com
 RARE = [pytest.param(chance, marks=pytest.mark.slow) for chance in (0.2, 0.1)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("chance", [1.0, 0.5, *RARE])
 def test_the_right_commit_within_the_stated_risk(chance: float) -> None:
     draw = random.Random(17)
@@ -58,6 +59,7 @@ def test_the_right_commit_within_the_stated_risk(chance: float) -> None:
     assert wrong <= MOST_WRONG
 
 
+@pytest.mark.thorough
 def test_a_failure_at_a_constant_rate() -> None:
     draw = random.Random(5)
     count, wrong = 20, 0

@@ -23,6 +23,7 @@ class Listener(Silent):
         self.heard.append(text)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
 def test_short_of_memory_it_goes_on_one_at_a_time_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -34,7 +35,7 @@ def test_short_of_memory_it_goes_on_one_at_a_time_and_says_so(
         [sys.executable, DIES],
         ["--mode good", "--colour blue"],
         Store(tmp_path / "home"),
-        IsolateOptions(jobs=2, max_trials=40),
+        IsolateOptions(jobs=2, max_trials=40, may_write=True),
         listener,
     )
     assert document["status"] == "confirmed" and document["changes"] == ["--mode good"]

@@ -14,6 +14,7 @@ HANG = "import threading; lock = threading.Lock(); lock.acquire(); lock.acquire(
 WORK = "import time\nwhile time.process_time() < 1.0: sum(range(1000))\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("before", "least"),
     [
@@ -45,6 +46,7 @@ def test_waiting_for_a_run_that_hangs_is_not_exposure(
 SPIN = "import time\nend = time.monotonic() + 6\nwhile time.monotonic() < end: sum(range(1000))\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no processor can be chosen")
 def test_a_run_that_shares_its_processor_is_not_clean_for_longer(tmp_path: Path) -> None:
     """Three programs on one processor: by the clock each lives six seconds, and works for two."""

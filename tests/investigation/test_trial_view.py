@@ -35,6 +35,7 @@ class Viewer(Silent):
         self.blocks.append(block(session))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_each_trial_says_what_it_asks_and_what_its_outcomes_mean(tmp_path: Path, jobs: int) -> None:
     if jobs > len(os.sched_getaffinity(0)):
@@ -44,7 +45,7 @@ def test_each_trial_says_what_it_asks_and_what_its_outcomes_mean(tmp_path: Path,
         [sys.executable, DIES],
         ["--mode good", "--colour blue"],
         Store(tmp_path / "home"),
-        IsolateOptions(max_trials=40, jobs=jobs),
+        IsolateOptions(max_trials=40, jobs=jobs, may_write=True),
         viewer,
     )
     assert document["status"] == "confirmed" and document["changes"] == ["--mode good"]
@@ -78,7 +79,7 @@ def test_without_a_screen_there_is_at_most_one_line_a_minute(tmp_path: Path) -> 
         [sys.executable, "-c", "import time; time.sleep(2)"],
         ["OMP_NUM_THREADS=1"],
         Store(tmp_path / "home"),
-        IsolateOptions(max_trials=1),
+        IsolateOptions(max_trials=1, may_write=True),
         lines,
     )
     between = [text for text in written if not text.startswith("trial ")]
@@ -126,7 +127,7 @@ def test_a_command_that_never_failed_stops_after_three_runs_unless_told_to_go_on
             [sys.executable, "-c", "pass"],
             ["OMP_NUM_THREADS=1"],
             Store(tmp_path / "home"),
-            IsolateOptions(**options),  # type: ignore[arg-type]
+            IsolateOptions(may_write=True, **options),  # type: ignore[arg-type]
             Asked(),
         )
         assert document["status"] == "not-reproduced"

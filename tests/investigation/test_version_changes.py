@@ -14,7 +14,7 @@ from rerail.changes.apply import DoesNotApply
 from rerail.errors import RerailError, UsageError
 from rerail.investigation import read_upgrades
 from rerail.investigation.environments.entering import enter
-from rerail.investigation.environments.uv import index_variables
+from rerail.investigation.environments.uv import connection_variables, index_variables
 
 
 @pytest.mark.parametrize(
@@ -153,3 +153,24 @@ def test_uv_asks_the_indexes_that_pip_is_set_up_for(tmp_path: Path) -> None:
     found = index_variables(named, tmp_path)
     assert found["UV_FIND_LINKS"] == "/c" and "UV_DEFAULT_INDEX" not in found
     assert index_variables({**environ, "PIP_CONFIG_FILE": os.devnull}, tmp_path) == {}
+
+
+def test_uv_is_given_the_certificate_and_the_proxy_of_pip(tmp_path: Path) -> None:
+    bundle = tmp_path / "company.pem"
+    bundle.touch()
+    environ = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
+
+    def given(**variables: str) -> dict[str, str]:
+        return connection_variables({**environ, **variables}, tmp_path)
+
+    without_files = {"PIP_CONFIG_FILE": os.devnull}
+    assert given(**without_files) == {"UV_SYSTEM_CERTS": "true"}
+    assert given(**without_files, PIP_CERT=str(bundle)) == {"SSL_CERT_FILE": str(bundle)}
+    assert given(**without_files, REQUESTS_CA_BUNDLE=str(bundle)) == {"SSL_CERT_FILE": str(bundle)}
+    assert given(**without_files, PIP_CERT=str(tmp_path)) == {"SSL_CERT_DIR": str(tmp_path)}
+
+    proxy = "http://proxy.example:3128"
+    (tmp_path / "pip.conf").write_text(f"[global]\ncert = {bundle}\nproxy = {proxy}\n")
+    assert given() == {"SSL_CERT_FILE": str(bundle), "HTTPS_PROXY": proxy, "HTTP_PROXY": proxy}
+    of_uv = given(SSL_CERT_FILE="/other.pem", https_proxy="http://other.example")
+    assert of_uv == {"HTTP_PROXY": proxy}

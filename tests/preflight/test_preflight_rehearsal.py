@@ -56,6 +56,7 @@ def train(tmp_path: Path, *words: str, steps: int = 3) -> Rehearsal:
     return rehearse(command, tmp_path, dict(os.environ), steps=steps, most_seconds=300)
 
 
+@pytest.mark.thorough
 def test_it_stops_after_the_steps_and_leaves_no_trace(tmp_path: Path) -> None:
     log, saved = tmp_path / "train.log", tmp_path / "best.pt"
     log.write_text("yesterday's\n")
@@ -97,6 +98,7 @@ def with_workers(tmp_path_factory: pytest.TempPathFactory) -> Rehearsal:
     return train(tmp_path_factory.mktemp("workers"), "--workers", "2")
 
 
+@pytest.mark.thorough
 def test_loader_workers_are_counted_once_and_are_gone_afterwards(with_workers: Rehearsal) -> None:
     found = with_workers
     assert found.ending == "steps" and len(found.still.processes) == 3
@@ -107,6 +109,7 @@ def test_loader_workers_are_counted_once_and_are_gone_afterwards(with_workers: R
     assert not any(is_alive(record.pid) for record in found.records)
 
 
+@pytest.mark.thorough
 def test_workers_of_the_second_epoch_are_measured_in_the_first(with_workers: Rehearsal) -> None:
     (report,) = with_workers.reports
     assert len(with_workers.still.processes) == 3
@@ -115,6 +118,7 @@ def test_workers_of_the_second_epoch_are_measured_in_the_first(with_workers: Reh
     assert report.steps == 3
 
 
+@pytest.mark.thorough
 def test_a_loader_that_is_gone_through_once_has_no_second_epoch(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(ONE_PASS)
@@ -127,6 +131,7 @@ def test_a_loader_that_is_gone_through_once_has_no_second_epoch(tmp_path: Path) 
     assert kept_by_later_workers(found) == 0
 
 
+@pytest.mark.thorough
 def test_a_program_that_gets_to_its_second_epoch_is_given_the_workers_begun_early(
     tmp_path: Path,
 ) -> None:
@@ -142,6 +147,7 @@ def test_a_program_that_gets_to_its_second_epoch_is_given_the_workers_begun_earl
     assert len(found.still.processes) == 2
 
 
+@pytest.mark.thorough
 def test_a_program_that_fails_is_answered_with_its_diagnosis(tmp_path: Path) -> None:
     command = [sys.executable, str(PROGRAM), "--fails-at", "1"]
     found = check(command, tmp_path, dict(os.environ), steps=3, most_seconds=300)

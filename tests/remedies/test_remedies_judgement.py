@@ -11,8 +11,9 @@ from rerail.catalogue import load_catalogue
 from rerail.checkpoints import StepClock
 from rerail.diagnosis.result import Candidate
 from rerail.investigation.session.failure import Failure
+from rerail.records import Observation
 from rerail.remedies.restart.death import Death
-from rerail.remedies.restart.judgement import Attempt, why_leave, why_not_anew, why_stop
+from rerail.remedies.restart.judgement import Attempt, why_leave, why_not_again, why_stop
 
 
 def death(cause: str = "native-segfault", probability: float = 0.9, **fields: object) -> Death:
@@ -28,6 +29,11 @@ def attempt(number: int, ended: Death | None, **fields: object) -> Attempt:
 
 def stops(*attempts: Attempt, new_remedy: bool = False, restarts: int = 5) -> str | None:
     return why_stop(attempts, has_new_remedy=new_remedy, restarts=restarts)
+
+
+def anew(last: Attempt) -> str | None:
+    """There is no checkpoint to go on from."""
+    return why_not_again([last], has_new_remedy=False, resumes=False)
 
 
 def test_a_first_death_is_followed_by_another_attempt() -> None:
@@ -114,10 +120,26 @@ def test_what_needs_something_changed_is_given_up_without_it() -> None:
 def test_what_a_checkpoint_may_get_past_is_not_begun_anew(cause: str) -> None:
     last = attempt(1, death(cause))
     assert stops(last) is None
-    assert cause in str(why_not_anew(last, has_new_remedy=False))
-    assert why_not_anew(last, has_new_remedy=True) is None
-    assert why_not_anew(attempt(1, death(cause, probability=0.6)), has_new_remedy=False) is None
-    assert why_not_anew(attempt(1, death("native-segfault")), has_new_remedy=False) is None
+    assert f"begun anew it would die of {cause}" in str(anew(last))
+    assert why_not_again([last], has_new_remedy=True, resumes=False) is None
+    assert anew(attempt(1, death(cause, probability=0.6))) is None
+    assert anew(attempt(1, death("native-segfault"))) is None
+
+
+def test_where_it_was_killed_from_outside_says_nothing_about_the_program() -> None:
+    killed = [attempt(n, death("killed-from-outside", counted_steps=8)) for n in (1, 2, 3)]
+    assert stops(*killed) is None
+    assert "used up" in str(stops(*killed, restarts=2))
+
+
+def test_the_cause_of_a_sigkill_must_be_sure_unless_the_kernel_recorded_it() -> None:
+    kernel = Observation("oom-kill", "The kernel killed it.", "kernel:1")
+    failure = replace(death().failure, signal="SIGKILL", cause="host-oom")
+    unsure = death("host-oom", 0.6, failure=failure)
+    assert unsure.leading is None
+    assert death("host-oom", 0.9, failure=failure).leading is not None
+    recorded = Candidate(load_catalogue()["host-oom"], 0.6, speaks_for=(kernel,))
+    assert replace(unsure, candidates=(recorded,)).leading is recorded
 
 
 def test_three_recorded_deaths_at_one_step_need_no_fourth() -> None:

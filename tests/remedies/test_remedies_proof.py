@@ -99,7 +99,7 @@ def test_costs_of_equal_steps() -> None:
     assert cost.memory.before_bytes == 100 << 20 and cost.memory.after_bytes == 150 << 20
     assert cost.loss.differs_from_step is None and cost.loss.last_step == 30
     text = " ".join(cost.lines())
-    assert "-50%" in text and "equal to the last bit over steps 1 to 30" in text
+    assert "-50 %" in text and "equal to the last bit over steps 1 to 30" in text
 
 
 def paced(seconds: list[float]) -> Trace:

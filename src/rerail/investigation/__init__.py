@@ -20,27 +20,40 @@ if TYPE_CHECKING:
     from rerail.investigation.planner.verdict import Likely, RuledOut, Verdict
     from rerail.investigation.session.answer import investigation_answer, runs_with_failure
     from rerail.investigation.session.earlier import EarlierRun, earlier_runs, lifetimes
-    from rerail.investigation.session.exposure import Distance, Unit, idle_seconds, measure
-    from rerail.investigation.session.failure import Diagnostician, Failure, failure_of
-    from rerail.investigation.session.from_checkpoint import UNTIL_SEEN
-    from rerail.investigation.session.live_view import LINE_SECONDS, Lines, LiveView, bar, how_far
-    from rerail.investigation.session.never_failed import clean_so_far
-    from rerail.investigation.session.session import investigate
-    from rerail.investigation.session.start import Start, about_the_start
-    from rerail.investigation.session.trial import (
-        Trial,
-        TrialOutcome,
-        Verification,
-        changes_in_words,
-        died_before,
+    from rerail.investigation.session.exposure import Distance, Unit, measure
+    from rerail.investigation.session.failure import (
+        STOPPING_SIGNALS,
+        Diagnostician,
+        Failure,
+        failure_of,
+        told_to_end,
     )
+    from rerail.investigation.session.from_checkpoint import UNTIL_SEEN
+    from rerail.investigation.session.live_view import (
+        LINE_SECONDS,
+        Lines,
+        LiveView,
+        ask_beside,
+        bar,
+        how_far,
+    )
+    from rerail.investigation.session.never_failed import clean_so_far
+    from rerail.investigation.session.outcome import Wanted, judge_run, lived_so_far
+    from rerail.investigation.session.session import investigate
+    from rerail.investigation.session.shield import Asking, Shield
+    from rerail.investigation.session.start import Start, about_the_start
+    from rerail.investigation.session.trial import Trial, Verification, changes_in_words
+    from rerail.investigation.session.trial_look import POLL_SECONDS, look_at, stop
     from rerail.investigation.session.trial_setup import ReadyTrial, TrialSetup
-    from rerail.investigation.session.view import summary_lines
+    from rerail.investigation.session.view import about_outputs, summary_lines
     from rerail.investigation.session.watching import IsolateOptions
 
 __all__ = [
     "LINE_SECONDS",
+    "POLL_SECONDS",
+    "STOPPING_SIGNALS",
     "UNTIL_SEEN",
+    "Asking",
     "Diagnostician",
     "Distance",
     "EarlierRun",
@@ -55,30 +68,36 @@ __all__ = [
     "ProgramVersions",
     "ReadyTrial",
     "RuledOut",
+    "Shield",
     "Start",
     "Trial",
-    "TrialOutcome",
     "TrialResult",
     "TrialSetup",
     "Unit",
     "Verdict",
     "Verification",
+    "Wanted",
+    "about_outputs",
     "about_the_start",
+    "ask_beside",
     "bar",
     "changes_in_words",
     "clean_so_far",
-    "died_before",
     "earlier_runs",
     "failure_of",
     "how_far",
-    "idle_seconds",
     "investigate",
     "investigation_answer",
+    "judge_run",
     "lifetimes",
+    "lived_so_far",
+    "look_at",
     "measure",
     "read_upgrades",
     "runs_with_failure",
+    "stop",
     "summary_lines",
+    "told_to_end",
     "upgrades_since",
 ]
 
@@ -99,6 +118,7 @@ __getattr__ = door(
         "Likely": "planner.verdict",
         "Lines": "session.live_view",
         "LiveView": "session.live_view",
+        "ask_beside": "session.live_view",
         "bar": "session.live_view",
         "clean_so_far": "session.never_failed",
         "how_far": "session.live_view",
@@ -107,17 +127,24 @@ __getattr__ = door(
         "ReadyTrial": "session.trial_setup",
         "RuledOut": "planner.verdict",
         "Trial": "session.trial",
-        "TrialOutcome": "session.trial",
         "TrialResult": "planner.observation",
+        "Asking": "session.shield",
+        "Shield": "session.shield",
         "TrialSetup": "session.trial_setup",
         "Unit": "session.exposure",
         "Verdict": "planner.verdict",
         "Verification": "session.trial",
         "changes_in_words": "session.trial",
-        "died_before": "session.trial",
         "earlier_runs": "session.earlier",
         "failure_of": "session.failure",
-        "idle_seconds": "session.exposure",
+        "POLL_SECONDS": "session.trial_look",
+        "STOPPING_SIGNALS": "session.failure",
+        "look_at": "session.trial_look",
+        "stop": "session.trial_look",
+        "Wanted": "session.outcome",
+        "judge_run": "session.outcome",
+        "lived_so_far": "session.outcome",
+        "told_to_end": "session.failure",
         "investigate": "session.session",
         "investigation_answer": "session.answer",
         "runs_with_failure": "session.answer",
@@ -125,6 +152,7 @@ __getattr__ = door(
         "measure": "session.exposure",
         "read_upgrades": "environments.upgrades",
         "upgrades_since": "environments.since",
+        "about_outputs": "session.view",
         "summary_lines": "session.view",
     },
 )

@@ -11,12 +11,12 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 from rerail.errors import RerailError, UsageError
+from rerail.platform.own_process import own_process
 from rerail.scheduling.task import NotEnoughMemory, Task
 from rerail.store import RunFolder, Store, liveness
 from rerail.wording import bytes_in_words
@@ -33,7 +33,7 @@ class _WaitingRecorder:
     def __init__(self) -> None:
         self.words = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "rerail.scheduling.recording_process"],
+            own_process("rerail.scheduling.recording_process"),
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=self.words,

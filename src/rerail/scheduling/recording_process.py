@@ -1,4 +1,4 @@
-"""A process of its own that records one task: `python -m rerail.scheduling.recording_process`.
+"""A process of its own that records one task: `own_process` starts it.
 
 In: the task as JSON on standard input; nothing, and it ends. Out: the run in the task's store; exit
 status 0 once it is on record, 3 with a sentence on standard error if the command could not be
@@ -11,9 +11,12 @@ import ctypes
 import os
 import signal
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from rerail.platform import overlay
 from rerail.recorder import CommandNotStarted, RunOptions, record
 from rerail.scheduling.task import Task
 from rerail.store import Store
@@ -32,7 +35,18 @@ class TaskOptions(RunOptions):
         return {**RunOptions.settings(self), **self.extra}
 
 
-def main() -> int:
+def _pipes_named(task: Task) -> list[Path]:
+    """The pipes and sockets that arguments or variables name: somebody is at their other end."""
+    found = []
+    for word in (*task.command[1:], *task.environ.values()):
+        with suppress(OSError, ValueError):
+            path = Path(task.cwd, word.partition("=")[2] or word)
+            if path.is_fifo() or path.is_socket():
+                found.append(path)
+    return found
+
+
+def _record() -> int:
     text = sys.stdin.read()
     if not text:
         return 0  # there was nothing more to record, or whoever would have said so is gone
@@ -44,6 +58,11 @@ def main() -> int:
         os.dup2(null, descriptor)
     os.set_inheritable(words, False)
     try:
+        if task.shielded:
+            through = Path(task.through or task.home)
+            through.mkdir(parents=True, exist_ok=True)
+            kept = [through, *_pipes_named(task)]
+            overlay.enter([Path(each) for each in task.shielded], Path(task.layers), kept)
         os.chdir(task.cwd)
         if task.cores and hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, task.cores)
@@ -78,6 +97,6 @@ def _end_with_parent() -> None:
         pass
 
 
-if __name__ == "__main__":
-    status = main()
-    os._exit(status)
+def main() -> None:
+    """Record, and end at once."""
+    os._exit(_record())

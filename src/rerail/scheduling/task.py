@@ -32,6 +32,9 @@ class Task:
     stall_seconds: float | None = None
     settings: dict[str, Any] = field(default_factory=dict)  # kept in run.json
     cores: tuple[int, ...] = ()  # the processors that it may use; empty: all
+    shielded: tuple[str, ...] = ()  # folders that nothing it writes may reach
+    layers: str = ""  # the folder that gets what it writes to them
+    through: str = ""  # a folder in them that it really writes to; empty: the store
 
     def to_text(self) -> str:
         return json.dumps(asdict(self))
@@ -41,6 +44,7 @@ class Task:
         fields = json.loads(text)
         fields["command"] = tuple(fields["command"])
         fields["cores"] = tuple(fields["cores"])
+        fields["shielded"] = tuple(fields["shielded"])
         return cls(**fields)
 
 

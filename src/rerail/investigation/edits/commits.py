@@ -22,6 +22,7 @@ from rerail.investigation.planner.observation import Plan
 from rerail.investigation.planner.posterior import Posterior
 from rerail.investigation.planner.verdict import Likely, RuledOut, Status, Verdict
 from rerail.survival import FailureModel, chance_of_misses
+from rerail.wording import percent
 
 # That the failure is older than the commit that was said to be good: a random one is easily missed.
 _OLDER = 0.08
@@ -105,7 +106,7 @@ class CommitSearch(Investigation):
         else:
             back, counted = self._most_telling(posterior)
             before = math.fsum(chance for at, chance in self._chances(posterior) if at >= back)
-            why = f"whether it is there already: {before:.0%} speak for it"
+            why = f"whether it is there already: {percent(before)} speak for it"
             plan = self._plan(back, counted, why, budget)
         self._last_plan = plan
         return plan
@@ -230,9 +231,10 @@ class CommitSearch(Investigation):
         crashes = posterior.crashes_in_trials
         seen = f"{crashes} crash{'es' * (crashes != 1)} in {len(self.trials)} trials"
         members = self.first_bad()
+        shown = f"({percent(sure, 1)}; {seen})"
         reasons = {
-            "confirmed": f"the commit before it is clean ({sure:.1%}; {seen})",
-            "none-of-these": f"the commit that was said to be good fails too ({sure:.1%}; {seen})",
+            "confirmed": f"the commit before it is clean {shown}",
+            "none-of-these": f"the commit that was said to be good fails too {shown}",
             "not-reproduced": "the failure did not come back, so nothing about it can be shown",
             "inconclusive": f"not decided: {seen} so far",
         }

@@ -2,8 +2,8 @@
 
 In: arguments for uv. Out: what it would change, or did change, in an environment; its reason where
 it cannot. Promises: it never downloads a Python, never builds from source (a build can take hours
-and write into the project's folder), and asks the indexes that pip is set up for, unless uv itself
-is set up for others.
+and write into the project's folder), and reaches the same servers as pip: indexes, certificates and
+proxies are those that pip is set up for, unless uv itself is set up for others.
 """
 
 from __future__ import annotations
@@ -30,6 +30,15 @@ _INDEXES = {
     "find-links": ("UV_FIND_LINKS", ","),
     "no-index": ("UV_NO_INDEX", ","),
 }
+# How pip reaches a server, and the variables by which uv takes the same. A certificate is set in
+# `connection_variables`, because uv has one variable for a file and another one for a folder.
+_CONNECTIONS = {
+    "client-cert": ("SSL_CLIENT_CERT",),
+    "trusted-host": ("UV_INSECURE_HOST",),
+    "proxy": ("HTTPS_PROXY", "HTTP_PROXY"),
+}
+# The variables from which requests, the library inside pip, takes a certificate.
+_CERTIFICATES_OF_REQUESTS = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
 class EnvironmentNotBuilt(Exception):
@@ -57,13 +66,14 @@ def find_uv() -> str | None:
 
 
 class Uv:
-    """uv with the user's own indexes."""
+    """uv with the user's own indexes, certificates and proxies."""
 
     def __init__(self, path: str, environ: Mapping[str, str], prefix: Path) -> None:
         self._path = path
         self._environ = {
             **environ,
             **index_variables(environ, prefix),
+            **connection_variables(environ, prefix),
             "UV_PYTHON_DOWNLOADS": "never",
             "UV_NO_PROGRESS": "1",
             "NO_COLOR": "1",
@@ -136,10 +146,45 @@ def _reason(told: str) -> str:
 
 
 def index_variables(environ: Mapping[str, str], prefix: Path) -> dict[str, str]:
-    """Variables that tell uv which indexes pip asks; none where uv has its own setting.
+    """Return the variables that tell uv which indexes pip asks; none where uv has its own."""
+    given = _pip_settings(environ, prefix)
+    found = {}
+    for setting, (variable, separator) in _INDEXES.items():
+        if given.get(setting, "").split():
+            found[variable] = separator.join(given[setting].split())
+    if not found.keys() <= environ.keys():
+        # As pip does it: the best version of all its indexes. uv alone takes the first index that
+        # knows the package.
+        found["UV_INDEX_STRATEGY"] = "unsafe-best-match"
+    return {name: value for name, value in found.items() if name not in environ}
 
-    Of pip's files the later one wins, and a variable of pip's wins over them.
+
+def connection_variables(environ: Mapping[str, str], prefix: Path) -> dict[str, str]:
+    """Return the variables that give uv the certificates and proxies of pip; none that are set.
+
+    Without a certificate of its own, pip asks the system's store since its version 24.2.
     """
+    given = _pip_settings(environ, prefix)
+    found = {
+        variable: " ".join(given[setting].split())
+        for setting, variables in _CONNECTIONS.items()
+        if given.get(setting, "").strip()
+        for variable in variables
+    }
+    named = (given.get("cert"), *(environ.get(name) for name in _CERTIFICATES_OF_REQUESTS))
+    certificate = next((value for value in named if value), None)
+    if not environ.keys() & {"SSL_CERT_FILE", "SSL_CERT_DIR", "UV_SYSTEM_CERTS", "UV_NATIVE_TLS"}:
+        if certificate is None:
+            found["UV_SYSTEM_CERTS"] = "true"
+        else:
+            is_folder = Path(certificate).is_dir()
+            found["SSL_CERT_DIR" if is_folder else "SSL_CERT_FILE"] = certificate
+    known = {name.upper() for name in environ}  # proxies are set in lower case as often
+    return {name: value for name, value in found.items() if name not in known}
+
+
+def _pip_settings(environ: Mapping[str, str], prefix: Path) -> dict[str, str]:
+    """Return pip's settings by name: a variable wins over a file, a later file over an earlier."""
     given: dict[str, str] = {}
     for file in _pip_files(environ, prefix):
         parser = configparser.RawConfigParser(strict=False)
@@ -150,16 +195,10 @@ def index_variables(environ: Mapping[str, str], prefix: Path) -> dict[str, str]:
         for section in ("global", "install"):
             if parser.has_section(section):
                 given.update(parser.items(section))
-    found = {}
-    for setting, (variable, separator) in _INDEXES.items():
-        value = environ.get(f"PIP_{setting.replace('-', '_').upper()}", given.get(setting, ""))
-        if value.split() and variable not in environ:
-            found[variable] = separator.join(value.split())
-    if found:
-        # As pip does it: the best version of all its indexes. uv alone takes the first index that
-        # knows the package.
-        found.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")
-    return {name: value for name, value in found.items() if name not in environ}
+    for name, value in environ.items():
+        if name.startswith("PIP_"):
+            given[name[len("PIP_") :].lower().replace("_", "-")] = value
+    return given
 
 
 def _pip_files(environ: Mapping[str, str], prefix: Path) -> list[Path]:

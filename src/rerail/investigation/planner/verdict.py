@@ -13,7 +13,7 @@ from typing import Literal
 
 from rerail.investigation.planner.hypotheses import TOGETHER_AT_LEAST
 from rerail.investigation.planner.posterior import Posterior
-from rerail.wording import chance_in_words
+from rerail.wording import percent
 
 Status = Literal["confirmed", "none-of-these", "not-reproduced", "inconclusive"]
 
@@ -193,7 +193,7 @@ def rank(posterior: Posterior, changes: Sequence[str], limit: int = 10) -> tuple
 def _reason(posterior: Posterior, status: Status, names: tuple[str, ...], sure: float) -> str:
     crashes = posterior.crashes_in_trials
     seen = f"{crashes} crash{'es' * (crashes != 1)}"
-    chance = chance_in_words(sure)
+    chance = percent(sure, 1)
     if status == "confirmed":
         return f"with {' and '.join(names)} the failure is gone; {seen} without ({chance})"
     if status == "none-of-these":

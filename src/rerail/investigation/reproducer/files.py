@@ -10,6 +10,8 @@ from pathlib import Path
 
 from rerail.errors import UsageError
 from rerail.investigation.session.failure import Failure
+from rerail.platform.os_text import to_bytes
+from rerail.platform.user_files import write_user_file
 from rerail.store import layout
 
 RUN = "run.sh"
@@ -39,9 +41,8 @@ def refuse_if_taken(folder: Path) -> None:
 
 def write(folder: Path, reproducer: Reproducer) -> None:
     layout.make_folder(folder)
-    layout.replace_file(folder / RUN, _script(reproducer).encode())
-    (folder / RUN).chmod(0o700)
-    layout.replace_file(folder / README, _readme(reproducer).encode())
+    write_user_file(folder / RUN, to_bytes(_script(reproducer)), 0o700, is_exact=True)
+    write_user_file(folder / README, to_bytes(_readme(reproducer)), 0o600)
 
 
 def _script(reproducer: Reproducer) -> str:

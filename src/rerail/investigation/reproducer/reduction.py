@@ -18,14 +18,14 @@ from rerail.changes import DoesNotApply, apply_changes, parse_change
 from rerail.investigation.planner.observation import Plan
 from rerail.investigation.reproducer.npz_slice import rows_of
 from rerail.investigation.reproducer.shrinking import fewest, length_options, smallest, take_apart
-from rerail.investigation.session.exposure import elapsed_seconds, measure
 from rerail.investigation.session.judging import Judge
+from rerail.investigation.session.shield import Shield
 from rerail.investigation.session.trial import Trial
+from rerail.investigation.session.trial_look import POLL_SECONDS, look_at, stop
 from rerail.investigation.session.watching import UnderWay
 from rerail.scheduling import Scheduler, Task
 from rerail.store import RunFolder, Store
 
-_POLL_SECONDS = 0.1
 # A smaller command that is clean for three mean times is taken not to fail: wrong in 5 of 100
 # cases, and then the command is a little larger than it had to be.
 _CLEAN_MEANS = 3.0
@@ -60,8 +60,10 @@ class Reduction:
         seconds: float,
         stall_seconds: float | None,
         say: Callable[[str], None],
+        shield: Shield,
     ) -> None:
         self.judge = judge
+        self._shield = shield
         self.notebook = judge.notebook
         self.scheduler = scheduler
         self.store = store
@@ -191,8 +193,9 @@ class Reduction:
             raise _OutOfTime
         changes = [parse_change(f"{name}={value}") for name, value in inside.items()]
         changed = apply_changes(command, self.environ, changes, self.notebook.profile)
-        number = len(self.trials) + 1
+        number, begun_unix = len(self.trials) + 1, time.time()
         texts = tuple(change.text for change in changes)
+        layers = self._shield.layers()  # first: it finds out which folders can be covered
         task = Task(
             command=changed.command,
             cwd=self.cwd,
@@ -205,6 +208,8 @@ class Reduction:
                 "purpose": "reproducer",
                 "changes": list(texts),
             },
+            shielded=self._shield.folders,
+            layers=layers,
         )
         each = UnderWay(
             number,
@@ -215,28 +220,35 @@ class Reduction:
             time.monotonic(),
         )
         try:
-            self._watch(each, limit)
+            self._watch(each, limit, task.layers)
         except BaseException:
             each.running.stop()
             raise
+        finally:
+            run = each.running.folder()
+            self._shield.over(task.layers, run.name if run else "", begun_unix)
         trial = self.judge.judge(each)
         self.trials.append(trial)
         return trial
 
-    def _watch(self, each: UnderWay, limit: float) -> None:
-        while not each.running.is_over():
-            time.sleep(_POLL_SECONDS)
-            if time.monotonic() >= self.deadline:
-                each.running.stop()
-                raise _OutOfTime
-            folder = each.running.folder()
-            if folder is None:
-                continue
-            run = RunFolder(folder)
-            distance = measure(run, elapsed_seconds(run, each.started))
-            if distance.of(self.notebook.unit, died=False) > limit:
-                each.stopped_ns = time.monotonic_ns()
-                each.running.stop()
+    def _watch(self, each: UnderWay, limit: float, layers: str) -> None:
+        def overfull() -> str:
+            return self._shield.overfull(layers)
+
+        while True:
+            left = self.deadline - time.monotonic()
+            look = look_at(each.running, each.started, left, overfull, self.judge.how_far)
+            if look.state == "over":
+                return
+            if look.state == "budget":
+                raise _OutOfTime  # whoever called stops it
+            if look.state == "overfull":
+                self._say(f"reproducer: a run is ended: {look.why}")
+            unit, far = self.notebook.unit, look.distance
+            if look.why or (far is not None and far.of(unit, died=False) > limit):
+                each.stopped_ns = stop(each.running)
+                return
+            time.sleep(POLL_SECONDS)
 
     def runs_needed(self) -> int:
         """So many runs show the failure with a chance of 95 %."""

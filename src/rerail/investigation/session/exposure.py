@@ -14,7 +14,7 @@ from typing import Literal
 from rerail.errors import RerailError
 from rerail.recorder import FIRST_PHASE_SECONDS
 from rerail.records import BlackBox, PrintedPoint, VitalsRow
-from rerail.store import RunFolder, box_of_output, has_counted, liveness
+from rerail.store import RunFolder, box_of_output, has_counted, liveness, training_box
 
 _PRINTED_BYTES = 16 * 1024  # of printed progress: the last hundred rows and the first
 
@@ -146,7 +146,7 @@ def share_of_its_pace(rows: Sequence[VitalsRow], busy_share: float) -> float:
 
 
 def _pace(boxes: Sequence[BlackBox]) -> tuple[float | None, float | None]:
-    box = max(boxes, key=lambda box: box.optimizer_steps, default=None)
+    box = training_box(boxes)
     if box is None or len(box.history) < 2:
         return None, None
     first, last = box.history[0], box.history[-1]

@@ -18,6 +18,8 @@ from rerail.store import RunFolder
 # A rival of the leading cause that is this likely may as well be the one.
 _CLOSE = 0.25
 _LIKELY = 0.5
+# Who sends one of these wants the run to end, and would be annoyed to find it running again.
+STOPPING_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 
 
 @dataclass(frozen=True)
@@ -104,3 +106,18 @@ def failure_of(diagnosis: Diagnosis, boxes: Sequence[BlackBox], run: str) -> Fai
         summary=outcome.summary,
         run=run,
     )
+
+
+def told_to_end(folder: RunFolder) -> str | None:
+    """The signal that reached the recorder from outside the run and asks it to end."""
+    own = {process.pid for process in folder.processes()}
+    for event in folder.events():
+        name = event.data.get("signal")
+        # A launcher that tells its own ranks to end is part of the run.
+        if event.kind != "signal-forwarded" or name not in STOPPING_SIGNALS:
+            continue
+        if event.data.get("sender_pid") in own:
+            continue
+        sender = event.data.get("sender_name")
+        return f"{name} from {sender}" if sender else str(name)
+    return None

@@ -42,12 +42,11 @@ from rerail.investigation.session.outputs import (
 from rerail.investigation.session.start import MOST_REFUSED, Start, in_words, is_worthwhile
 from rerail.investigation.session.trial import Trial
 from rerail.records import BlackBox
-from rerail.store import RunFolder, Store, fingerprint, liveness
-from rerail.wording import listed
+from rerail.store import RunFolder, Store, fingerprint, liveness, training_box
+from rerail.wording import listed, share_in_percent
 
 FOLDER = "scratch"  # in the store
-UNTIL_SEEN = "until the failure is seen the command runs as it is, and writes where it writes"
-_NOT_FOUND = "trials write where the command writes: no word of the command names the place"
+UNTIL_SEEN = "until the failure is seen the command runs as it is, from its beginning"
 
 
 @dataclass(frozen=True)
@@ -87,6 +86,10 @@ class Place:
     settings: dict[str, Any] = field(default_factory=dict)
     folder: Path | None = None
 
+    def outputs(self) -> list[Path]:
+        """The folders that hold what it wrote because its arguments were changed."""
+        return sorted(self.folder.glob("output-*")) if self.folder is not None else []
+
     def remove(self) -> None:
         if self.folder is not None:
             remove_copies(self.folder)
@@ -116,6 +119,11 @@ class CheckpointStart:
         self._outputs: list[Output] = []
         self._kept: Path | None = None  # our own copy, which trials get copies of
         self._made = 0
+
+    @property
+    def elsewhere(self) -> list[Path]:
+        """The outputs for which each trial gets a place of its own."""
+        return [each.path for each in self._outputs]
 
     # -- choosing -----------------------------------------------------------------------------
 
@@ -177,8 +185,8 @@ class CheckpointStart:
         choice = choose_checkpoint(
             self._resuming.pattern, self._cwd, self._refused, bad_since, until_unix=end_unix
         )
-        for skipped in choice.skipped:
-            self._say(f"checkpoint {skipped.path} is passed over: {skipped.problem}")
+        for sentence in choice.passed_over():
+            self._say(sentence)
         found = choice.chosen
         self._look_around(folder, str(found.path) if found else "")
         if found is None:
@@ -219,9 +227,7 @@ class CheckpointStart:
         known = [each.path for each in self._outputs]
         self._outputs = find_outputs(self._command, self._around)
         paths = [each.path for each in self._outputs]
-        if not paths:
-            self._say(_NOT_FOUND)
-        elif paths != known:
+        if paths and paths != known:
             self._say(f"what trials write to {listed(_names(paths, self._cwd))} goes elsewhere")
 
     def _is_in_an_output(self, found: Soundness) -> bool:
@@ -326,7 +332,7 @@ def _distance(
 
 def _furthest(folder: RunFolder) -> BlackBox | None:
     try:
-        return max(folder.boxes(), key=lambda each: each.optimizer_steps, default=None)
+        return training_box(folder.boxes())
     except RerailError:
         return None
 
@@ -355,4 +361,4 @@ def _how_near(start: Start) -> str:
     if start.distance is None:
         return ""
     saved = 1.0 - start.distance / start.crash if start.crash else 0.0
-    return f" It saves {saved:.0%} of the way"
+    return f" It saves {share_in_percent(saved)} of the way"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from rerail.investigation.planner.inquiry import Stakes
 from rerail.investigation.planner.observation import Plan
 from rerail.investigation.session.trial import Trial, changes_in_words
-from rerail.wording import chance_in_words, counted, cut, listed, seconds_in_words
+from rerail.wording import counted, cut, listed, percent, seconds_in_words
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -93,13 +93,18 @@ class LiveView:
         self.live.update(Text("\n".join(block(session, width)), no_wrap=True, overflow="crop"))
 
     def may_go_on(self, question: str) -> bool:
-        if self._ask is None:
-            return False
-        self.live.stop()  # an answer cannot be typed into what is redrawn
-        try:
-            return self._ask(question)
-        finally:
-            self.live.start()
+        return ask_beside(self.live, self._ask, question)
+
+
+def ask_beside(live: Live, ask: Callable[[str], bool] | None, question: str) -> bool:
+    """Ask with the screen at rest: an answer cannot be typed into what is redrawn."""
+    if ask is None:
+        return False
+    live.stop()
+    try:
+        return ask(question)
+    finally:
+        live.start()
 
 
 @dataclass(frozen=True)
@@ -175,14 +180,14 @@ def meaning_of(plan: Plan, stakes: Stakes | None, unit: str) -> str:
     if stakes is None:
         return ""
     what = plan.changes[0] if len(plan.changes) == 1 else "this set"
-    now = chance_in_words(stakes.now)
+    now = percent(stakes.now, 1)
     # In the model a set that failed once does not remove the failure: nothing is left of it.
     crash = f"A crash rules {what} out ({now} now)"
     if stakes.leading_if_crashed is not None:
         then = stakes.leading_if_crashed
-        crash += f"; then likeliest: {then.text}, {chance_in_words(then.probability)}"
+        crash += f"; then likeliest: {then.text}, {percent(then.probability, 1)}"
     until = how_far(stakes.clean_until, None, unit)
-    return f"{crash}. Clean to {until}: {now} -> {chance_in_words(stakes.if_clean)}."
+    return f"{crash}. Clean to {until}: {now} -> {percent(stakes.if_clean, 1)}."
 
 
 def block(session: InvestigationSession, width: int = WIDTH) -> list[str]:
@@ -202,7 +207,7 @@ def block(session: InvestigationSession, width: int = WIDTH) -> list[str]:
         # By all that was seen up to now, also of trials under way: the bars move while they run.
         for likely in session.investigation.including(session.beside(None)).posterior(_MOST_ROWS):
             text = cut(likely.text, room)
-            chance = chance_in_words(likely.probability)
+            chance = percent(likely.probability, 1)
             lines.append(f"  {text:<{room}} {bar(likely.probability)} {chance:>13}".rstrip())
     lines += _wrapped(f"{_budget(session)}. Ctrl-C keeps everything.", "", width)
     return [line[:width] for line in lines]

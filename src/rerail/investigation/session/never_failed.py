@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from rerail.investigation.session.trial import Trial
 from rerail.survival import Hazard
-from rerail.wording import chance_in_words, counted
+from rerail.wording import counted, percent
 
 _LEVEL = 0.95
 
@@ -30,5 +30,5 @@ def clean_so_far(trials: Sequence[Trial]) -> str:
     return (
         f"it did not fail in {counted(len(lengths), 'run')} {far}. With 95 %, a failure as frequent"
         f" as once in {between:,.0f} {unit} is ruled out, and one that comes in"
-        f" {chance_in_words(share)} of the runs; a rarer one is not."
+        f" {percent(share)} of the runs; a rarer one is not."
     )

@@ -109,8 +109,9 @@ class Raising:
             self._drop("it did not take effect: what it changes was never reached")
             return False
         if trial.outcome == "other":
-            how = f"of {trial.cause}" if trial.cause else "of something else"
-            self._drop(f"with it the command dies {how}")
+            self._drop(
+                f"with it the command dies of {trial.cause}" if trial.cause else trial.summary
+            )
             return False
         without, raised = self._without(), self._with(now.changes)
         if raised.crashes >= _LEAST_CRASHES and raised.chance_above(without) >= _SURE:

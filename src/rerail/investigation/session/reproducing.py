@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rerail.errors import UsageError
 from rerail.investigation.reproducer.build import make_reproducer
 from rerail.investigation.reproducer.reduction import Reduction
 from rerail.scheduling import open_scheduler
@@ -35,11 +36,15 @@ def reproduce(session: InvestigationSession, document: dict[str, Any], folder: P
         left if left > 0.0 else whole,
         session.stall_seconds(),
         session.watcher.said,
+        session.setup.shield,
     )
     try:
         document["reproducer"] = make_reproducer(reduction, folder)
     except KeyboardInterrupt:
         document["ended_because"] = "interrupted"
+    except UsageError as error:  # nobody allowed runs that write where the command writes
+        session.watcher.said(f"no reproducer: {error.message}")
+        return False
     finally:
         scheduler.close()
     return True

@@ -31,7 +31,6 @@ from rerail.investigation.planner.planner_setup import (
 from rerail.investigation.reproducer.files import refuse_if_taken
 from rerail.investigation.session.answer import answer_of, keep_with_run
 from rerail.investigation.session.beginning import Beginning
-from rerail.investigation.session.exposure import elapsed_seconds
 from rerail.investigation.session.from_checkpoint import UNTIL_SEEN
 from rerail.investigation.session.judging import Judge
 from rerail.investigation.session.live_view import asked_by
@@ -41,6 +40,7 @@ from rerail.investigation.session.raise_hazard import Raising
 from rerail.investigation.session.refusals import Refusals
 from rerail.investigation.session.reproducing import reproduce
 from rerail.investigation.session.trial import Trial
+from rerail.investigation.session.trial_look import POLL_SECONDS, look_at, stop
 from rerail.investigation.session.trial_setup import TrialSetup
 from rerail.investigation.session.watching import (
     InvestigationWatcher,
@@ -50,13 +50,13 @@ from rerail.investigation.session.watching import (
 )
 from rerail.recorder import CommandNotStarted, find_program
 from rerail.scheduling import NotEnoughMemory, Scheduler, open_scheduler
-from rerail.store import RunFolder, Store
+from rerail.store import Store
 
-POLL_SECONDS = 0.1
 # A failure that comes once in ten runs shows in 30 with 96 %.
 MOST_CLEAN_REFERENCES = 30
 CLEAN_BEFORE_ASKING = 3
 MOST_LOST = 3
+MOST_OVERFULL = 2
 _LEAST_STALL_SECONDS = 60.0
 
 
@@ -126,6 +126,8 @@ class InvestigationSession:
             lambda: self.seconds_left,
             self.program,
             options.jobs,
+            is_local=options.scheduler == "local",
+            ask=watcher.may_go_on,
         )
         asked = {c.package: c.value for c in self.asked if c.kind == "package"}
         self.setup.environments.peers = asked
@@ -139,8 +141,15 @@ class InvestigationSession:
         self._spent_before = self.notebook.seconds
         self._trials_before = self._clean_before = len(self.notebook.trials)
         self._why_ended = ""
+        self._overfull = 0  # trials that wrote more than they may
 
     def run(self) -> dict[str, Any]:
+        try:
+            return self._run()
+        finally:
+            self.setup.close()
+
+    def _run(self) -> dict[str, Any]:
         known = self.notebook.answer
         is_final = known is not None and known["status"] in ("confirmed", "none-of-these")
         if known is not None and is_final and known["confidence"] >= self.options.confidence:
@@ -154,13 +163,7 @@ class InvestigationSession:
         return document
 
     def _inquire(self) -> dict[str, Any]:
-        try:
-            self._refuse_what_cannot_apply()
-            return self._inquire_into_what_applies()
-        finally:
-            self.setup.close()
-
-    def _inquire_into_what_applies(self) -> dict[str, Any]:
+        self._refuse_what_cannot_apply()
         if self.notebook.trials:
             count = len(self.notebook.trials)
             self.watcher.said(f"goes on after {count} trial{'s' * (count > 1)} on record")
@@ -172,6 +175,7 @@ class InvestigationSession:
         if self.notebook.failure is None and self.setup.checkpoints is not None:
             self.watcher.said(UNTIL_SEEN)
         scheduler = open_scheduler(self.options.scheduler, self.options.jobs)
+        was_refused = False
         try:
             if self.notebook.failure is not None:
                 self._prepare()
@@ -179,9 +183,12 @@ class InvestigationSession:
         except KeyboardInterrupt:
             self._why_ended = "interrupted"
             self._stop_all()
+        except UsageError:
+            was_refused = not self.notebook.trials  # an earlier answer is worth more than none
+            raise
         finally:
             scheduler.close()
-            document = self._conclude()
+            document = self._conclude() if not was_refused else {}
         return document
 
     @property
@@ -222,6 +229,9 @@ class InvestigationSession:
             return None
         if sum(trial.outcome == "lost" for trial in self.notebook.trials) >= MOST_LOST:
             self._why_ended = "trials left no usable record"
+            return None
+        if self._overfull >= MOST_OVERFULL:
+            self._why_ended = "trials wrote more than there is room for"
             return None
         if self.notebook.failure is None:
             return self._plan_to_see_it()
@@ -292,19 +302,21 @@ class InvestigationSession:
         self.under_way.append(each)
 
     def _look_at(self, each: UnderWay) -> None:
-        if each.running.is_over():
+        overfull = each.ready.overfull if each.ready is not None else lambda: ""
+        look = look_at(each.running, each.started, self.seconds_left, overfull, self.judge.how_far)
+        if look.state == "over":
             self._finish(each)
-            return
-        if self.seconds_left <= 0.0:
+        elif look.state == "budget":
             self._why_ended = "the time of the budget was used up"
             self._stop(each)
-            return
-        folder = each.running.folder()
-        if folder is None:
-            return
-        run = RunFolder(folder)
-        distance = self.judge.how_far(run, elapsed_seconds(run, each.started))
-        each.has_come(distance.of(self.notebook.unit, died=False))
+        elif look.state == "overfull":
+            self._was_overfull(each, look.why)
+            self._stop(each)
+        elif look.distance is not None:
+            each.has_come(look.distance.of(self.notebook.unit, died=False))
+            self._stop_if_enough(each)
+
+    def _stop_if_enough(self, each: UnderWay) -> None:
         if self.investigation is None:
             return  # until the failure was seen, runs go to their end
         if each.exposure >= each.plan.exposure_limit or self._has_said_enough(each):
@@ -335,9 +347,12 @@ class InvestigationSession:
             if other is not each and tuple(change.text for change in other.raised) == raised
         ]
 
+    def _was_overfull(self, each: UnderWay, why: str) -> None:
+        self._overfull += 1
+        self.watcher.said(f"trial {each.number} is ended: {why}")
+
     def _stop(self, each: UnderWay) -> None:
-        each.stopped_ns = time.monotonic_ns()
-        each.running.stop()
+        each.stopped_ns = stop(each.running)
         self._finish(each)
 
     def _stop_all(self) -> None:
@@ -351,7 +366,10 @@ class InvestigationSession:
         self.under_way.remove(each)
         trial = self.judge.judge(each)
         if each.ready is not None:
-            each.ready.leave()
+            if each.stopped_ns is None and (why := each.ready.overfull(now=True)):
+                self._was_overfull(each, why)
+                trial = replace(trial, counts=False)  # perhaps it died of a full disk
+            each.ready.leave(trial.run)
         self.notebook.trials.append(trial)
         self.notebook.seconds = self._seconds()
         if self.notebook.failure is not None:
@@ -439,6 +457,8 @@ class InvestigationSession:
             self.notebook, self.investigation, self._why_ended, self._raising.answer()
         )
         document.update(self.program.about_the_answer(document, self.investigation))
+        kept = self.setup.shield.kept
+        document["outputs"] = str(kept) if kept is not None else None
         self._keep(document)
         return document
 

@@ -17,7 +17,7 @@ TrialOutcome = Literal[
     "crashed",  # of the failure under investigation; a hang counts, if that is the failure
     "finished",  # the command ended well
     "stopped",  # by rerail, once it had said enough
-    "other",  # died of something else
+    "other",  # died of something else, or did nothing any more
     "lost",  # no usable record of it
 ]
 
@@ -57,11 +57,12 @@ class Trial:
 
     def in_words(self, far: str) -> str:
         """What came of it, `far` being how far it came in words."""
+        of_what = f"died of another cause ({self.cause})" if self.cause else "ended otherwise"
         return {
             "crashed": f"failed after {far}",
             "finished": f"ended well after {far}",
             "stopped": f"clean for {far}, then stopped",
-            "other": f"died of another cause ({self.cause or 'unknown'}) after {far}",
+            "other": f"{of_what} after {far}",
             "lost": f"no record: {self.summary}",
         }[self.outcome]
 

@@ -8,8 +8,9 @@ everything when the setup is closed.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,6 +23,7 @@ from rerail.investigation.session.from_checkpoint import (
     resuming_of,
     scratch_of,
 )
+from rerail.investigation.session.shield import Asking, Shield
 from rerail.scheduling import Task
 from rerail.store import Store
 
@@ -38,6 +40,12 @@ class SetupOptions(Protocol):
     @property
     def keeps_environments(self) -> bool: ...
 
+    @property
+    def keeps_outputs(self) -> bool: ...
+
+    @property
+    def may_write(self) -> bool: ...
+
 
 @dataclass(frozen=True)
 class ReadyTrial:
@@ -51,6 +59,8 @@ class ReadyTrial:
     place: Place
     prepared: Prepared
     setup: TrialSetup
+    layers: str = ""  # gets what it writes to the user's folders
+    made_unix: float = field(default_factory=time.time)
 
     @property
     def variables(self) -> dict[str, str]:
@@ -70,6 +80,8 @@ class ReadyTrial:
             environ=self.environ,
             label=label,
             stall_seconds=stall_seconds,
+            shielded=self.setup.shield.folders,
+            layers=self.layers,
             settings={
                 **self.place.settings,
                 **settings,
@@ -82,9 +94,15 @@ class ReadyTrial:
         """Versions that it did not run with, once it is over."""
         return self.prepared.without_effect(self.changes)
 
-    def leave(self) -> None:
+    def overfull(self, *, now: bool = False) -> str:
+        """Say what it wrote if that is more than it may; from time to time, or `now`."""
+        return self.setup.shield.overfull(self.layers, now=now)
+
+    def leave(self, run: str = "") -> None:
+        """It is over: `run` names what is kept of it, if that was asked for."""
         self.setup.environments.leave(self.prepared)
         self.setup.program.done_with(self.cwd)
+        self.setup.shield.over(self.layers, run, self.made_unix, self.place.outputs())
         self.place.remove()
 
 
@@ -97,10 +115,13 @@ class TrialSetup:
         environments: Environments,
         program: ProgramVersions,
         checkpoints: CheckpointStart | None = None,
+        *,
+        shield: Shield,
     ) -> None:
         self.environments = environments
         self.program = program
         self.checkpoints = checkpoints  # None: trials begin and write as the command says
+        self.shield = shield
         self._command = tuple(command)
         self._environ = dict(environ)
         self._home = home.absolute()
@@ -118,6 +139,8 @@ class TrialSetup:
         seconds_left: Callable[[], float],
         program: ProgramVersions,
         jobs: int = 1,
+        is_local: bool = True,
+        ask: Callable[[str], bool] = lambda question: False,
     ) -> TrialSetup:
         """For an experiment called `key`, with as many trials at once as `jobs`."""
         environments = Environments(
@@ -138,7 +161,18 @@ class TrialSetup:
         if resuming is not None:
             scratch = scratch_of(store, key)
             checkpoints = CheckpointStart(command, cwd, environ, scratch, resuming, say)
-        return cls(command, environ, store.home, environments, program, checkpoints)
+        pattern = resuming.pattern if resuming is not None else None
+        shield = Shield(
+            command,
+            cwd,
+            pattern,
+            Asking(say, options.may_write, ask),
+            store=store,
+            is_local=is_local,
+            jobs=jobs,
+            keeps=options.keeps_outputs,
+        )
+        return cls(command, environ, store.home, environments, program, checkpoints, shield=shield)
 
     def why_not(self, change: Change, profile: Profile) -> str | None:
         """The sentence on why a change does not apply or cannot be tried, or None."""
@@ -152,6 +186,7 @@ class TrialSetup:
         environ = {**self._environ, **place.variables}
         prepared: Prepared | None = None
         try:
+            layers = self.shield.layers(self.checkpoints.elsewhere if self.checkpoints else ())
             prepared = self.environments.prepare(place.command, environ, changes, profile)
             environ |= prepared.changed.variables
             tree = self.program.place(prepared.changed, environ)
@@ -168,10 +203,12 @@ class TrialSetup:
             place,
             prepared,
             self,
+            layers,
         )
 
     def close(self) -> None:
         if self.checkpoints is not None:
             self.checkpoints.close()
+        self.shield.close()
         self.environments.close()
         self.program.close()

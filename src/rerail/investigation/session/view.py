@@ -10,7 +10,7 @@ from typing import Any
 
 from rerail.investigation.edits.words import headline_about_program, lines_about_program
 from rerail.investigation.session.start import about_the_start
-from rerail.wording import chance_in_words, seconds_in_words
+from rerail.wording import percent, seconds_in_words
 
 
 def summary_lines(document: dict[str, Any]) -> list[str]:
@@ -39,12 +39,13 @@ def summary_lines(document: dict[str, Any]) -> list[str]:
         if document["ended_because"]:
             lines.append(f"It ended because: {document['ended_because']}.")
         for likely in document["posterior"][:5]:
-            lines.append(f"  {chance_in_words(likely['probability']):>6}  {likely['text']}")
+            lines.append(f"  {percent(likely['probability'], 1):>6}  {likely['text']}")
         lines.append("The same command goes on from here.")
     made = document.get("reproducer")
     if made:
         what = "it fails as expected" if made["fails"] else "it did not fail when it was checked"
         lines.append(f"Reproducer: sh {made['folder']}/run.sh ({what})")
+    lines += about_outputs(document)
     trials = document["trials"]
     crashed = sum(trial["outcome"] == "crashed" for trial in trials)
     # Trials that were timed by the clock have been counted in seconds already.
@@ -58,6 +59,12 @@ def summary_lines(document: dict[str, Any]) -> list[str]:
         f" {seconds_in_words(document['seconds'])}; every one is a run: `rerail runs`"
     )
     return lines
+
+
+def about_outputs(document: dict[str, Any]) -> list[str]:
+    """Where a person finds what trials wrote, if it was kept."""
+    kept = document.get("outputs")
+    return [f"What trials wrote is in {kept}, in a folder for each run."] if kept else []
 
 
 def _about_the_raise(document: dict[str, Any]) -> list[str]:
@@ -80,7 +87,7 @@ def _about_the_raise(document: dict[str, Any]) -> list[str]:
 
 def _headline(document: dict[str, Any]) -> str:
     status = document["status"]
-    sure = f"confidence {chance_in_words(document['confidence'])}"
+    sure = f"confidence {percent(document['confidence'], 1)}"
     about_program = headline_about_program(document, sure)
     if about_program:
         return about_program

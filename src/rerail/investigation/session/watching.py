@@ -34,6 +34,8 @@ class IsolateOptions:
     checkpoint: str | None = None  # a pattern; None: as the recorded run was given it
     resume_args: str | None = None
     keeps_environments: bool = False  # those that were built for versions
+    keeps_outputs: bool = False  # what trials wrote
+    may_write: bool = False  # where the command writes, if no overlay is possible
     edits: str | None = None  # take back the user's edits: "" those not committed, else since REV
     bisect: str | None = None  # GOOD..BAD: which commit brought it
     goes_on_unasked: bool = False  # also where the command has not failed once

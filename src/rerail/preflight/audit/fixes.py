@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from rerail.errors import UsageError
+from rerail.platform.os_text import to_bytes
+from rerail.platform.user_files import create_user_file
 from rerail.preflight.audit.finding import Finding
 
 NAME = "rerail-fix"
+_MOST_FILES = 1000
 
 
 def snippet(findings: Iterable[Finding]) -> str:
@@ -27,13 +31,19 @@ def snippet(findings: Iterable[Finding]) -> str:
 
 
 def write(text: str, folder: Path) -> Path:
-    """Into a file that was not there before."""
-    number = 1
-    while True:
+    """Write the text into a new file in the folder, and return its path."""
+    for number in range(1, _MOST_FILES + 1):
         path = folder / (f"{NAME}.sh" if number == 1 else f"{NAME}-{number}.sh")
         try:
-            with path.open("x") as file:
-                file.write(text)
+            create_user_file(path, to_bytes(text))
             return path
         except FileExistsError:
-            number += 1
+            continue
+        except OSError as error:
+            raise UsageError(
+                f"cannot write {path}: {error.strerror}",
+                "Go to a folder that you may write, and type it again.",
+            ) from None
+    raise UsageError(
+        f"{folder} holds {_MOST_FILES} files named {NAME} already", "Remove those that you read."
+    )

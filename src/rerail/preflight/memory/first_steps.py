@@ -15,7 +15,7 @@ from rerail.preflight.audit.limits import find_limits
 from rerail.preflight.audit.runtimes import find_mapped_openmp
 from rerail.preflight.memory.components import batches_under_way, loader_settings
 from rerail.preflight.memory.rehearsal import Rehearsal
-from rerail.wording import bytes_in_words, counted
+from rerail.wording import bytes_in_words, counted, percent
 
 _NEAR_SHARE = 0.8
 
@@ -87,7 +87,7 @@ def _failure(rehearsal: Rehearsal) -> Finding:
     return Finding(
         str(cause["id"]),
         "fatal",
-        f"The dry run failed: {cause['title']} ({cause['probability']:.0%})",
+        f"The dry run failed: {cause['title']} ({percent(cause['probability'])})",
         " ".join([f"{summary[:1].upper()}{summary[1:]}.".replace("..", "."), *reasons]),
         tuple(do),
         tuple(str(reason["source"]) for reason in cause.get("for", [])[:2]),

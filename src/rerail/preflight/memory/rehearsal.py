@@ -5,25 +5,25 @@ with the variables RERAIL_REHEARSAL and WANDB_MODE added and a folder of ours on
 the last step (or before it would remove a file of the user's) it waits, loader workers fill their
 queues, memory is read, and it is ended at once, without its signal handlers or atexit functions.
 Promises: its record and scratch files are in a temporary folder, which is removed, and so are
-files and folders that the program made anew, also when a signal ends it (`stop`).
+files and folders that the program made anew, also when a signal ends it (`stop`). Where an overlay
+is possible, nothing that the program writes reaches the user's folders at all.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
-import os
 import shutil
-import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from rerail.errors import RerailError
+from rerail.investigation import Asking, Shield
+from rerail.platform.layers import written_at
+from rerail.platform.own_folder import OwnFolder
 from rerail.preflight.memory.proc_memory import (
     DataMapping,
     ProcessMemory,
@@ -45,8 +45,7 @@ _SETTLE_SECONDS = 4.0  # for loader queues to fill once nobody takes from them
 _QUIET_SECONDS = 0.4
 _OTHERS_SECONDS = 5.0  # for the other ranks to get to the same step
 _BREATH = 1 << 20
-_WORK_PREFIX, _IN_USE = "rerail-check-", "in-use"
-_ABANDONED_SECONDS = 3600.0
+_WORK_PREFIX = "rerail-check-"
 
 Ending = Literal["steps", "write", "finished", "failed", "time"]
 
@@ -125,19 +124,30 @@ def rehearse(
 ) -> Rehearsal:
     """`steps` exactly; by default at least three, and more of them while they are quick."""
     stop = stop or Stop()
-    with stop.held(), _work_folder() as work:
+    with stop.held(), closing(_work_folder()) as own:
+        work = own.path
         task = _task(command, cwd, environ, work, steps, most_seconds)
-        running = LocalTask(task)
+        # Where no overlay is possible, the stub in the process keeps its writes away.
+        asking = Asking(lambda text: None, may_write=True)
+        shield = Shield(command, str(cwd), None, asking, through=work)
+        layers = shield.layers()
+        task = replace(task, shielded=shield.folders, layers=layers, through=str(work))
+        try:
+            running = LocalTask(task)
+        except BaseException:
+            shield.close()
+            raise
         begun = time.monotonic()
         try:
-            reports, still = _watch(running, work, begun + most_seconds, stop)
+            reports, still = _watch(running, work, begun + most_seconds, stop, shield)
             is_over = running.is_over()
         finally:
             (work / "reports" / "end").touch()
             if stop.asked is None:
                 _let_end(running)
             running.stop()
-            removed = remove_new(work / "reports" / "created.log")
+            removed = remove_new(work / "reports" / "created.log", task)
+            shield.close()
         seconds = time.monotonic() - begun
         folder = running.folder()
         problem = running.problem()
@@ -161,30 +171,11 @@ def _how_to_start(command: Sequence[str], words: str) -> str:
     return "Give the command as your shell knows it: rerail check -- python train.py"
 
 
-@contextmanager
-def _work_folder() -> Iterator[Path]:
-    """A folder of our own; a check that was killed leaves one, which a later one removes."""
-    _remove_abandoned(Path(tempfile.gettempdir()))
-    work = Path(tempfile.mkdtemp(prefix=_WORK_PREFIX))
-    try:
-        with (work / _IN_USE).open("w") as held:
-            fcntl.flock(held, fcntl.LOCK_EX)  # lets go of it, however this process ends
-            for name in ("reports", "scratch", "home"):
-                (work / name).mkdir()
-            yield work
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
-
-
-def _remove_abandoned(folder: Path) -> None:
-    """What nobody holds and is old: the dry run of a killed check may go on for a while."""
-    for work in folder.glob(f"{_WORK_PREFIX}*"):
-        with contextlib.suppress(OSError):
-            is_old = time.time() - work.stat().st_mtime > _ABANDONED_SECONDS
-            if is_old and work.stat().st_uid == os.getuid():
-                with (work / _IN_USE).open() as held:
-                    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    shutil.rmtree(work, ignore_errors=True)
+def _work_folder() -> OwnFolder:
+    own = OwnFolder(_WORK_PREFIX)
+    for name in ("reports", "scratch", "home"):
+        (own.path / name).mkdir()
+    return own
 
 
 def _task(
@@ -223,7 +214,7 @@ def _task(
 
 
 def _watch(
-    running: LocalTask, work: Path, deadline: float, stop: Stop
+    running: LocalTask, work: Path, deadline: float, stop: Stop, shield: Shield
 ) -> tuple[list[Report], Still]:
     """Until somebody reports, the command ends, or time is up; then measure."""
     folder = work / "reports"
@@ -232,6 +223,8 @@ def _watch(
             _wait_for_others(running, folder)
             still = _when_settled(running)
             return _reports(folder), still
+        if why := shield.overfull(running.task.layers):
+            raise RerailError(f"the dry run is ended: {why}")
         time.sleep(_POLL_SECONDS)
     still = Still() if running.is_over() else _look(running)
     return _reports(folder), still
@@ -295,15 +288,18 @@ def _let_end(running: LocalTask) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def remove_new(log: Path) -> list[str]:
+def remove_new(log: Path, task: Task | None = None) -> list[str]:
     """Take away what the dry run made: files and folders that were not there before it."""
     removed = []
     for path in _created(log):
         try:
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
+            # In a covered folder it is in the layer; one of that name outside is the user's.
+            layer = written_at(path, Path(task.layers)) if task and task.layers else None
+            made = layer or path
+            if made.is_dir() and not made.is_symlink():
+                shutil.rmtree(made)
             else:
-                path.unlink()
+                made.unlink()
             removed.append(str(path))
         except OSError:
             continue  # the program has removed it itself

@@ -9,19 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rerail.catalogue import Catalogue
+from rerail.catalogue import Catalogue, Cause
 from rerail.changes import Profile, read_profile
 from rerail.checkpoints import StepClock, read_clock
 from rerail.diagnosis import Candidate, Diagnosis, explain_run
 from rerail.errors import RerailError
-from rerail.investigation import Failure, failure_of
-from rerail.records import BlackBox, Outcome
-from rerail.store import RunFolder, Store
+from rerail.investigation import STOPPING_SIGNALS, Failure, failure_of, told_to_end
+from rerail.platform.signal_names import OF_LINUX
+from rerail.records import BlackBox
+from rerail.store import RunFolder, Store, training_box
 
-# Who sends one of these wants the run to end, and would be annoyed to find it running again.
-_STOPPING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
-_STOPPED_EXIT_CODES = {130: "SIGINT", 143: "SIGTERM", 129: "SIGHUP"}
-_LIKELY = 0.5
+LIKELY = 0.5  # likely enough to apply a remedy
+SURE = 0.75  # likely enough to give up for
+_KERNEL_KINDS = ("oom-kill", "kernel-line")  # the kernel's own record of a kill
+# What shows that somebody meant it: words of a scheduler or a launcher, a signal that was seen.
+_SHOWN_KINDS = ("line", "outside-signal", "ended-by-ray")
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,25 @@ class Death:
 
     @property
     def leading(self) -> Candidate | None:
-        """The cause, where it is likely enough to act on."""
+        """The cause, where it is likely enough to act on.
+
+        A SIGKILL of which the kernel has no record may be anybody's: its cause must be sure.
+        """
         first = self.candidates[0] if self.candidates else None
-        return first if first is not None and first.probability >= _LIKELY else None
+        if first is None:
+            return None
+        is_bare = self.failure.signal == "SIGKILL" and not _is_told_by(first, _KERNEL_KINDS)
+        return first if first.probability >= (SURE if is_bare else LIKELY) else None
+
+    @property
+    def sure_cause(self) -> Cause | None:
+        """The cause, where it is likely enough to give up for."""
+        leading = self.leading
+        return leading.cause if leading is not None and leading.probability >= SURE else None
+
+    @property
+    def is_from_outside(self) -> bool:
+        return self.leading is not None and self.leading.cause.policy.is_from_outside
 
     @property
     def has_steps(self) -> bool:
@@ -61,15 +79,20 @@ class Death:
 
 def read_death(folder: RunFolder, store: Store, catalogue: Catalogue) -> Death | None:
     """None if the run ended well."""
-    info = folder.info()
-    outcome = info.outcome
+    outcome = folder.info().outcome
     if outcome is None or outcome.kind == "ok":
         return None
+    return diagnosed_death(folder, store, catalogue)
+
+
+def diagnosed_death(folder: RunFolder, store: Store, catalogue: Catalogue) -> Death:
+    """Also of a run whose command ended well although its work is not done."""
+    info = folder.info()
     diagnosis = explain_run(folder, store.history(info), catalogue=catalogue, keeps=True)
     boxes = _boxes(folder)
     leading = diagnosis.leading
     failure = failure_of(diagnosis, boxes, folder.id)
-    box = max(boxes, key=lambda each: each.optimizer_steps, default=None)
+    box = training_box(boxes)
     clock = read_clock(box, info.started_unix)
     # Under mixed precision single steps overflow, and training goes on: only if it died of it.
     died_of_it = leading is not None and leading.cause.policy.spoils_checkpoints
@@ -83,44 +106,39 @@ def read_death(folder: RunFolder, store: Store, catalogue: Catalogue) -> Death |
         printed_step=_whole(diagnosis.facts.get("last_step")),
         counted_steps=box.optimizer_steps if box and box.optimizer_steps else None,
         elapsed_seconds=info.elapsed_seconds or 0.0,
-        stopped_by=stopped_by(folder, outcome, diagnosis),
+        stopped_by=stopped_by(folder, diagnosis),
         deaths_at_this_step=_deaths_at_one_step(diagnosis),
         clock=clock,
         bad_since_unix=None if bad_step is None else clock.time_of(bad_step),
     )
 
 
-def told_to_end(folder: RunFolder) -> str | None:
-    """The signal that reached the recorder from outside the run and asks it to end."""
-    own = {process.pid for process in folder.processes()}
-    for event in folder.events():
-        name = event.data.get("signal")
-        # A launcher that tells its own ranks to end is part of the run.
-        if event.kind != "signal-forwarded" or name not in _STOPPING:
-            continue
-        if event.data.get("sender_pid") in own:
-            continue
-        sender = event.data.get("sender_name")
-        return f"{name} from {sender}" if sender else str(name)
-    return None
-
-
-def stopped_by(folder: RunFolder, outcome: Outcome, diagnosis: Diagnosis) -> str | None:
-    """Who outside the run told it to end, if anybody did."""
+def stopped_by(folder: RunFolder, diagnosis: Diagnosis) -> str | None:
+    """Who outside the run meant to end it, if somebody can be shown to have done so."""
+    info = folder.info()
+    outcome = info.outcome or diagnosis.outcome
     told = told_to_end(folder)
     if told is not None:
         return told
     if outcome.kind == "hang":
         return None  # stopped by rerail itself
-    if outcome.signal in _STOPPING:
+    if outcome.signal in STOPPING_SIGNALS:
         return f"{outcome.signal} from outside"
-    if outcome.exit_code in _STOPPED_EXIT_CODES:
-        name = _STOPPED_EXIT_CODES[outcome.exit_code]
+    name = OF_LINUX.get((outcome.exit_code or 0) - 128)  # as a shell says it
+    if name in STOPPING_SIGNALS:
         return f"{name} (exit code {outcome.exit_code})"
     leading = diagnosis.leading
-    if leading and leading.cause.policy.is_from_outside and leading.probability >= _LIKELY:
+    if not leading or not leading.cause.policy.is_from_outside or leading.probability < LIKELY:
+        return None
+    is_bare_kill = _is_told_by(leading, ("no-oom-kill",)) and not _is_told_by(leading, _SHOWN_KINDS)
+    if not is_bare_kill:
         return leading.cause.id
-    return None
+    # The commonest death of all, and nobody knows who sent it: machines do, more than people.
+    return "SIGKILL, and somebody had a terminal open on it" if info.has_terminal else None
+
+
+def _is_told_by(candidate: Candidate, kinds: Sequence[str]) -> bool:
+    return any(observation.kind in kinds for observation in candidate.speaks_for)
 
 
 def _deaths_at_one_step(diagnosis: Diagnosis) -> int:

@@ -1,8 +1,11 @@
-"""Is it worth trying again? Attempts come in; a sentence on why not goes out, or None.
+"""Is another attempt worthwhile? The one rule of `run --restarts` and of `study`.
 
-Three rules matter. What somebody stopped from outside stays stopped. What the cause's file says of
-`retry` is kept to. And a failure that comes back at the same place with nothing changed is not
-tried again: it costs a night and ends the same.
+In: the attempts so far, each with its death. Out: a sentence on why not, or None.
+
+`why_not_again` is the rule: what the cause's file says of `retry` is kept to where the cause is
+sure, and a failure that comes back at the same place with nothing changed is not tried again.
+`why_stop` adds what belongs to restarts alone: their number, and that a run which somebody stopped
+stays stopped. (Whoever wants a study to stop stops the study, not a cell of it.)
 """
 
 from __future__ import annotations
@@ -11,11 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rerail.catalogue import Cause
 from rerail.remedies.restart.apply import Applied
 from rerail.remedies.restart.death import Death
 
-_SURE = 0.8
 # Recorded deaths of this command at one step, this one among them, that need no further proof.
 _ENOUGH_DEATHS = 3
 _OWN_FAILURES = 2  # after which an elastic job is better off without this node
@@ -62,11 +63,32 @@ def why_stop(attempts: Sequence[Attempt], *, has_new_remedy: bool, restarts: int
     if last.number > restarts:
         used = f"all {restarts} restarts are" if restarts > 1 else "the one restart is"
         return f"{used} used up"
-    if has_new_remedy or refuses_checkpoint(last):  # an older one is something else to try
+    return why_not_again(attempts, has_new_remedy=has_new_remedy, resumes=None)
+
+
+def why_not_again(
+    attempts: Sequence[Attempt], *, has_new_remedy: bool, resumes: bool | None
+) -> str | None:
+    """Why another attempt after the last one would end the same way; None if it may not.
+
+    `resumes`: whether it goes on from a checkpoint; None where nobody knows.
+    """
+    last = attempts[-1]
+    death = last.death
+    if death is None or has_new_remedy:
         return None
-    cause = _sure_cause(death)
-    if cause is not None and not cause.policy.may_go_well_unchanged(resumes=None):
+    if refuses_checkpoint(last):
+        return None  # an older checkpoint is something else to try
+    cause = death.sure_cause
+    if cause is not None and not cause.policy.may_go_well_unchanged(resumes=resumes):
+        if cause.policy.may_go_well_unchanged(resumes=True):
+            return (
+                f"begun anew it would die of {cause.id} again, and there is no checkpoint to go"
+                " on from"
+            )
         return f"{cause.id} comes back every time, and there is no remedy to apply"
+    if death.is_from_outside:
+        return None  # where it was by then says nothing about the program
     if (place := _comes_back_at_one_place(attempts)) is not None:
         return f"{place} died of {death.cause} at the same place: it would do so again"
     if death.deaths_at_this_step >= _ENOUGH_DEATHS and last.checkpoint is None:
@@ -97,22 +119,6 @@ def why_leave(attempts: Sequence[Attempt], least: int | None, most: int | None) 
 def _is_echo(death: Death) -> bool:
     leading = death.leading
     return leading is None or leading.cause.policy.is_echo or leading.cause.policy.waits_for_others
-
-
-def why_not_anew(last: Attempt, *, has_new_remedy: bool) -> str | None:
-    """Why it is not begun anew, where there is no checkpoint to go on from; None if it is."""
-    if last.death is None or has_new_remedy or refuses_checkpoint(last):
-        return None
-    cause = _sure_cause(last.death)
-    if cause is None or cause.policy.may_go_well_unchanged(resumes=False):
-        return None
-    return f"begun anew it would die of {cause.id} again, and there is no checkpoint to go on from"
-
-
-def _sure_cause(death: Death) -> Cause | None:
-    """The cause, where it is likely enough to give up for."""
-    leading = death.leading
-    return leading.cause if leading is not None and leading.probability >= _SURE else None
 
 
 def _comes_back_at_one_place(attempts: Sequence[Attempt]) -> str | None:

@@ -31,7 +31,7 @@ from rerail.remedies.restart.judgement import (
     Attempt,
     refuses_checkpoint,
     why_leave,
-    why_not_anew,
+    why_not_again,
     why_stop,
 )
 from rerail.remedies.restart.story import Story, attempt_in_words
@@ -129,6 +129,9 @@ class _Restarting:
 
     def _follow(self, recording: Recording, plan: _Plan) -> tuple[Recording, _Plan] | str:
         """The next attempt, run to its end; or why there is none."""
+        if not recording.store_answers:
+            self._reporter.ended(recording)
+            return "its record could not be written; the disk may hang"
         death = self._take_note(recording, plan)
         has_new_remedy = death is not None and self._prescribe(death)
         why = why_stop(
@@ -140,7 +143,7 @@ class _Restarting:
             return why
         choice = self._choose()
         if self._options.checkpoint is not None and choice.chosen is None:
-            why = why_not_anew(self._attempts[-1], has_new_remedy=has_new_remedy)
+            why = why_not_again(self._attempts, has_new_remedy=has_new_remedy, resumes=False)
             if why is not None:
                 return why
         following = self._next_plan(choice)
@@ -268,8 +271,8 @@ class _Restarting:
             pattern, Path.cwd(), self._refused, death.bad_since_unix if death else None
         )
         choice = self._agreed(pattern, choice)
-        for skipped in choice.skipped:
-            self._say(f"checkpoint {skipped.path} is passed over: {skipped.problem}")
+        for sentence in choice.passed_over():
+            self._say(sentence)
         if choice.skipped and choice.chosen and self._resume and not self._resume.names_checkpoint:
             self._say("--resume-args has no {checkpoint}: which one is taken is up to the command")
         if choice.chosen:

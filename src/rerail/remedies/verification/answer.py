@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from rerail.investigation import Unit, about_the_start, runs_with_failure
+from rerail.investigation import Unit, about_outputs, about_the_start, runs_with_failure
 from rerail.privacy import Masker
 from rerail.remedies.verification.cost import Cost, compare
 from rerail.remedies.verification.trace import read_trace
 from rerail.store import Store, layout
-from rerail.wording import chance_in_words, counted, listed, seconds_in_words
+from rerail.wording import LEAST, counted, listed, percent, seconds_in_words
 
 if TYPE_CHECKING:
     from rerail.remedies.verification.verify import VerificationSession
@@ -49,6 +49,7 @@ def answer_of(session: VerificationSession, seconds: float) -> dict[str, Any]:
         "seconds": round(seconds, 1),
         "ended_because": session.ended_because,
         "start": session.start.to_json() if session.start else None,
+        "outputs": session.outputs,
     }
     document["summary"] = _summary(document, cost)
     return document
@@ -99,8 +100,7 @@ def _summary(document: dict[str, Any], cost: Cost) -> list[str]:
     unit = document["unit"]
     fix = " and ".join(document["changes"]) or "the program as it is now"
     clean = exposure_in_words(document["clean"], unit)
-    # `reached` is rounded: what is nothing there is not nothing.
-    luck = chance_in_words(max(1e-9, 1.0 - document["reached"]))
+    luck = percent(max(LEAST, 1.0 - document["reached"]), 1)
     lines = []
     if document["status"] == "refuted":
         crash = next(t for t in document["trials"] if t["outcome"] == "crashed")
@@ -109,7 +109,7 @@ def _summary(document: dict[str, Any], cost: Cost) -> list[str]:
     elif document["status"] == "proven":
         asked = document["confidence"]
         lines.append(
-            f"Proven to {percent(asked)}: with {fix} it stayed clean for {clean}. Without, that"
+            f"Proven to {percent(asked, 1)}: with {fix} it stayed clean for {clean}. Without, that"
             f" would be luck with probability {luck}."
         )
     else:
@@ -121,6 +121,7 @@ def _summary(document: dict[str, Any], cost: Cost) -> list[str]:
             )
     lines += _before_words(document)
     lines += about_the_start(document)
+    lines += about_outputs(document)
     if document["trials"]:
         lines += cost.lines(has_steps=unit == "steps")
     count = counted(len(document["trials"]) + len(document["references"]), "run")
@@ -150,11 +151,6 @@ def exposure_in_words(exposure: float, unit: Unit) -> str:
     if count == 1:
         return f"1 {noun}"
     return f"{count} {'batches' if unit == 'batches' else 'steps'}"
-
-
-def percent(share: float) -> str:
-    """What was asked for, as it was typed."""
-    return f"{100 * share:.6g} %"
 
 
 def keep_with_run(document: dict[str, Any], store: Store) -> None:

@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from rerail.remedies.verification.trace import Trace
-from rerail.wording import bytes_in_words
+from rerail.wording import bytes_in_words, percent, share_in_percent
 
 # Medians of fewer steps say more about the machine than about the change.
 _FEWEST_STEPS = 20
@@ -198,13 +198,14 @@ def _throughput_words(found: Throughput | None) -> str:
     if found is None:
         return f"Throughput: too few steps to tell (it takes {_FEWEST_STEPS} on both sides)."
     ratio = found.after / found.before
-    how = f"{found.change:+.0%}" if 0.5 <= ratio <= 2.0 else f"{ratio:.2g} times"
-    between = f"between {found.lowest_change:+.0%} and {found.highest_change:+.0%}"
+    how = share_in_percent(found.change, "+.0f") if 0.5 <= ratio <= 2.0 else f"{ratio:.2g} times"
+    lowest = share_in_percent(found.lowest_change, "+.0f")
+    between = f"between {lowest} and {share_in_percent(found.highest_change, '+.0f')}"
     if not found.can_be_told:
         how = "no change that can be told"
     return (
         f"Throughput: {found.before:.3g} steps/s before, {found.after:.3g} after"
-        f" ({how}: {between} with {_LEVEL:.0%}; {found.steps} steps)."
+        f" ({how}: {between} with {percent(_LEVEL)}; {found.steps} steps)."
     )
 
 
@@ -214,8 +215,8 @@ def _memory_words(found: Memory | None) -> str:
     before, after = bytes_in_words(found.before_bytes), bytes_in_words(found.after_bytes)
     if before == after:
         return f"Memory: peak {before} before and after."
-    change = found.after_bytes / found.before_bytes - 1.0
-    return f"Memory: peak {before} before, {after} after ({change:+.1%})."
+    change = share_in_percent(found.after_bytes / found.before_bytes - 1.0, "+.1f")
+    return f"Memory: peak {before} before, {after} after ({change})."
 
 
 def _loss(found: Loss | None) -> list[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from rerail.errors import RerailError
 from rerail.records import BlackBox
-from rerail.store import RunFolder
+from rerail.store import RunFolder, training_box
 
 _MOST_STEPS = 50_000
 
@@ -24,8 +24,8 @@ class Trace:
     is_added_up: bool = False  # an older recording: shared pages count in every process
 
     def take(self, boxes: list[BlackBox]) -> None:
-        """Add what the black box of the furthest process shows now."""
-        box = max(boxes, key=lambda each: each.optimizer_steps, default=None)
+        """Add what the black box of the training shows now."""
+        box = training_box(boxes)
         if box is None or len(self.done_t_seconds) > _MOST_STEPS:
             return
         for point in box.history:

@@ -26,12 +26,13 @@ from rerail.investigation import (
     Start,
     TrialSetup,
     Unit,
+    Wanted,
     changes_in_words,
     clean_so_far,
     measure,
 )
 from rerail.recorder import CommandNotStarted, find_program
-from rerail.remedies.verification.answer import answer_of, exposure_in_words, keep_with_run, percent
+from rerail.remedies.verification.answer import answer_of, exposure_in_words, keep_with_run
 from rerail.remedies.verification.baseline import (
     MARK,
     Baseline,
@@ -41,12 +42,12 @@ from rerail.remedies.verification.baseline import (
     verification_key,
 )
 from rerail.remedies.verification.proof import Needed, luck_of, needed_for
-from rerail.remedies.verification.trying import Laboratory, Tried, Wanted
+from rerail.remedies.verification.trying import Laboratory, Tried
 from rerail.remedies.verification.verify_view import proof_lines, run_lines
 from rerail.scheduling import open_scheduler
 from rerail.store import RunFolder, Store
 from rerail.survival import FailureModel
-from rerail.wording import counted, listed, seconds_in_words
+from rerail.wording import counted, listed, percent, seconds_in_words
 
 # Unchanged runs made in order to see the failure, where none is on record.
 MOST_REFERENCES = 5
@@ -54,6 +55,7 @@ MOST_REFERENCES = 5
 REPEAT_LENGTH = 5.0
 MOST_OTHER = 2
 MOST_LOST = 2
+MOST_OVERFULL = 2
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ class VerifyOptions:
     checkpoint: str | None = None  # a pattern; None: as the recorded run was given it
     resume_args: str | None = None
     keeps_environments: bool = False  # those that were built for versions
+    keeps_outputs: bool = False  # what runs wrote
+    may_write: bool = False  # where the command writes, if no overlay is possible
 
 
 class VerificationWatcher(Protocol):
@@ -74,6 +78,9 @@ class VerificationWatcher(Protocol):
 
     def moved(self, lines: Sequence[str]) -> None:
         """How the run under way stands; replaces what was shown before."""
+
+    def may_go_on(self, question: str) -> bool:
+        """Asked where runs would write into the user's folders; False where nobody answers."""
 
 
 class _Ended(Exception):
@@ -142,7 +149,9 @@ class VerificationSession:
                 watcher.said,
                 lambda: self._started + options.budget_seconds - time.monotonic(),
                 program,
+                ask=watcher.may_go_on,
             ),
+            say=watcher.said,
             stall_seconds=options.stall_seconds,
         )
         self.start: Start | None = None  # where runs begin, if there are checkpoints
@@ -180,6 +189,12 @@ class VerificationSession:
         document = answer_of(self, time.monotonic() - self._started)
         keep_with_run(document, self.store)
         return document
+
+    @property
+    def outputs(self) -> str | None:
+        """The folder of what runs wrote, if it was kept."""
+        kept = self._lab.setup.shield.kept
+        return str(kept) if kept is not None else None
 
     @property
     def known(self) -> Baseline:
@@ -390,7 +405,7 @@ class VerificationSession:
         needed = self.needed
         done = sum(self.clean())
         runs = f"{needed.runs} clean runs of " if needed.runs > 1 else "a clean run of "
-        text = f"{percent(self.options.confidence)} takes {runs}"
+        text = f"{percent(self.options.confidence, 1)} takes {runs}"
         text += exposure_in_words(needed.exposure, known.unit)
         seconds = known.seconds_for(needed.exposure, needed.runs)
         if seconds is not None and known.unit != "seconds":
@@ -428,6 +443,9 @@ class VerificationSession:
             raise KeyboardInterrupt
         if found.stopped == "budget":
             raise _Ended("the time of the budget was used up")
+        runs = [*self.references, *self.tried]
+        if sum(each.stopped == "overfull" for each in runs) >= MOST_OVERFULL:
+            raise _Ended("runs wrote more than there is room for")
 
 
 def _pace(distance: Distance, unit: Unit) -> float | None:

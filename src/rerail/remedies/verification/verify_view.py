@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from rerail.investigation import LINE_SECONDS, Unit, bar, how_far
-from rerail.wording import chance_in_words, seconds_in_words
+from rerail.investigation import LINE_SECONDS, Unit, ask_beside, bar, how_far
+from rerail.wording import percent, seconds_in_words
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,9 +22,13 @@ class Lines:
     """One paragraph per thing said, and one a minute while a run is under way, through `write`."""
 
     def __init__(
-        self, write: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+        self,
+        write: Callable[[str], None],
+        ask: Callable[[str], bool] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._write = write
+        self._ask = ask
         self._clock = clock
         self._wrote = clock()
 
@@ -36,14 +40,18 @@ class Lines:
         if self._clock() - self._wrote >= LINE_SECONDS:
             self.said("; ".join(line.strip() for line in lines))
 
+    def may_go_on(self, question: str) -> bool:
+        return self._ask is not None and self._ask(question)
+
 
 class Screen:
     """The same, with the state of the run under way redrawn below."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, ask: Callable[[str], bool] | None = None) -> None:
         from rich.live import Live
 
         self._console = console
+        self._ask = ask
         self.live: Live = Live(console=console, refresh_per_second=4, transient=True)
 
     def said(self, text: str) -> None:
@@ -55,6 +63,9 @@ class Screen:
         width = min(_WIDTH, self._console.width)
         drawn = [*lines, "Ctrl-C keeps everything."]
         self.live.update(Text("\n".join(wrapped(drawn, width)), no_wrap=True, overflow="crop"))
+
+    def may_go_on(self, question: str) -> bool:
+        return ask_beside(self.live, self._ask, question)
 
 
 def wrapped(lines: Sequence[str], width: int = _WIDTH) -> list[str]:
@@ -82,10 +93,10 @@ def run_lines(
 
 def proof_lines(luck: float, confidence: float, used: float, budget: float) -> list[str]:
     """What the outcomes would mean, and what is believed now."""
-    asked = f"{100 * confidence:.6g} %"
+    asked = percent(confidence, 1)
     return [
         f"  A crash refutes the fix. Clean to the end: proven to {asked}.",
-        f"  By luck so far: {bar(luck)} {chance_in_words(luck)}"
-        f" (proven at {chance_in_words(1.0 - confidence)})",
+        f"  By luck so far: {bar(luck)} {percent(luck, 1)}"
+        f" (proven at {percent(1.0 - confidence, 1)})",
         f"{seconds_in_words(used)} of at most {seconds_in_words(budget)} used",
     ]
