@@ -275,7 +275,7 @@ def test_an_investigation_is_seen_as_it_goes_on(browser: Any, tmp_path: Path) ->
             page.wait_for_selector("text=Nothing is recorded here yet")
             working = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "rerail", "isolate", "--home", str(home)),
+                    *(sys.executable, "-m", "rerail", "isolate", "--yes", "--home", str(home)),
                     *("--try", "--workers 0", "--"),
                     *(sys.executable, str(program), "--workers", "2"),
                 ],

@@ -55,6 +55,7 @@ def has_line(text: str) -> Any:
     return lambda message: text in [line["text"] for line in message.get("lines", [])]
 
 
+@pytest.mark.thorough
 def test_everybody_hears_of_a_run_as_it_goes_on(tmp_path: Path) -> None:
     import os
 

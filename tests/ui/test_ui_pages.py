@@ -165,6 +165,7 @@ def test_no_text_of_a_run_becomes_markup(groups: UiServer) -> None:
         assert "style=" not in text
 
 
+@pytest.mark.thorough
 def test_hostile_output_is_shown_as_text(tmp_path: Path) -> None:
     """Escape codes, bytes that are no text, a line without an end, a secret."""
     program = (

@@ -147,3 +147,17 @@ def test_the_columns_are_those_of_the_store(tmp_path: Path, name: str) -> None:
     careful = dict(zip(said["t_seconds"], said["rss_bytes_max"], strict=True))
     assert {t: v for t, v in highest.items() if v != careful[t]} == {}
     json.dumps(charts_of(folder, table, Request()), allow_nan=False)
+
+
+@pytest.mark.parametrize("highest", [{}, {"tree.rss_bytes": 5 * MIB, "tree.fds": 3}])
+def test_vitals_without_memory_still_have_the_other_charts(
+    tmp_path: Path, highest: dict[str, int]
+) -> None:
+    writer = Store(tmp_path).create_run(["python", "train.py"], "/data", {}, False)
+    writer.append("vitals.jsonl", {"schema": 1, "process_fields": ["threads"]})
+    for t in range(5):
+        row = {"t": float(t), "span": 1.0, "n": 1, "tree": [2], "procs": {}, "machine": {}}
+        writer.append("vitals.jsonl", {**row, "min": {}, "max": highest})
+    folder = RunFolder(writer.path)
+    found = charts_of(folder, VitalsTable(folder), Request())
+    assert "threads" in [chart["name"] for chart in found["charts"]]

@@ -20,13 +20,14 @@ PROGRAMS = Path(__file__).parent.parent / "programs"
 class UiServer:
     """Started at once, ended by `close`; `get` asks as somebody who has the token."""
 
-    def __init__(self, home: Path, *options: str) -> None:
+    def __init__(self, home: Path, *options: str, env: dict[str, str] | None = None) -> None:
         command = [sys.executable, "-m", "rerail", "ui", "--json", "--home", str(home)]
         self._process = subprocess.Popen(
             [*command, *(options or ("--port", "0"))],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            env={**os.environ, **(env or {})},
         )
         self.end_status: int | None = None
         assert self._process.stdout is not None
@@ -35,11 +36,14 @@ class UiServer:
             line = self._process.stdout.readline()
             assert line, f"rerail ui did not start: {self.end()}"
             text += line
-        self.address = str(json.loads(text)["address"])
-        parts = urlsplit(self.address)
-        self.host, self.port = str(parts.hostname), int(parts.port or 0)
+        told = json.loads(text)
+        self.address, self.plain_address = str(told["address"]), str(told["plain_address"])
+        self.token = str(told["token"])
+        parts, plain = urlsplit(self.address), urlsplit(self.plain_address)
+        # Browsers resolve the name to loopback by themselves; Python asks the system.
+        self.name, self.port = str(parts.hostname), int(parts.port or 0)
+        self.host = str(plain.hostname)
         self.base = f"http://{self.host}:{self.port}"
-        self.token = parts.query.removeprefix("token=")
 
     def ask(
         self, path: str, headers: dict[str, str] | None = None, method: str = "GET"
@@ -55,6 +59,12 @@ class UiServer:
         found = {name.lower(): value for name, value in answer.getheaders()}
         connection.close()
         return answer.status, found, body
+
+    def ask_by_name(
+        self, path: str, headers: dict[str, str] | None = None
+    ) -> tuple[int, dict[str, str], bytes]:
+        """The same under the random name of this start, as a browser asks."""
+        return self.ask(path, {"Host": f"{self.name}:{self.port}", **(headers or {})})
 
     def get(self, path: str) -> tuple[int, dict[str, str], bytes]:
         return self.ask(path, {"Authorization": f"Bearer {self.token}"})

@@ -13,9 +13,17 @@ from rerail.lazy import door
 
 if TYPE_CHECKING:
     from rerail.ui.app import make_app
-    from rerail.ui.server import serve
+    from rerail.ui.server import plain_address_of, serve
     from rerail.ui.settings import UiSettings
 
-__all__ = ["UiSettings", "make_app", "serve"]
+__all__ = ["UiSettings", "make_app", "plain_address_of", "serve"]
 
-__getattr__ = door(__name__, {"UiSettings": "settings", "make_app": "app", "serve": "server"})
+__getattr__ = door(
+    __name__,
+    {
+        "UiSettings": "settings",
+        "make_app": "app",
+        "plain_address_of": "server",
+        "serve": "server",
+    },
+)

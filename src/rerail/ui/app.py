@@ -52,7 +52,8 @@ class Pages:
         self.sockets = 0
 
     async def front(self, request: Request) -> Response:
-        return RedirectResponse("/runs", 307)
+        # With the host: a browser would keep a password of the address in a relative one.
+        return RedirectResponse(f"http://{request.headers['host']}/runs", 307)
 
     async def runs(self, request: Request) -> Response:
         asked = Asked(

@@ -9,7 +9,6 @@ thread.
 from __future__ import annotations
 
 import os
-import stat
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -64,10 +63,8 @@ class Library:
 
     def folder(self, run_id: str) -> RunFolder:
         """The run of exactly this id. UnknownRun if the store has none."""
-        if run_id in self.store.ids():
-            folder = self.store.resolve(run_id)
-            if _is_own_folder(folder.path) and folder.path.parent == self.store.runs:
-                return folder
+        if run_id in self.store.own_ids():
+            return self.store.resolve_inside(run_id)
         raise UnknownRun(f"no run {run_id[:80]!r} in this store", "The list has all of them.")
 
     def run(self, run_id: str) -> api.Run:
@@ -82,7 +79,7 @@ class Library:
 
         def make() -> tuple[api.Runs, list[Entry]]:
             runs = api.runs(self.home)
-            own = _own_folders(self.store.runs)
+            own = set(self.store.own_ids())
             runs[:] = [run for run in runs if run.id in own]
             self._live = tuple(run.id for run in runs if run.state == "running")
             return runs, entries_of(runs, self.home)
@@ -192,19 +189,3 @@ def _size_and_time(path: Path) -> tuple[int, int]:
         return status.st_size, status.st_mtime_ns
     except OSError:
         return -1, 0
-
-
-def _own_folders(runs: Path) -> set[str]:
-    """Names of folders, without links to folders elsewhere: without a question for each."""
-    try:
-        with os.scandir(runs) as found:
-            return {each.name for each in found if each.is_dir(follow_symlinks=False)}
-    except OSError:
-        return set()
-
-
-def _is_own_folder(path: Path) -> bool:
-    try:
-        return stat.S_ISDIR(os.lstat(path).st_mode)
-    except (OSError, ValueError):
-        return False

@@ -144,7 +144,7 @@ class Look:
     def _read_boxes(self) -> list[BlackBox]:
         if self._box_reader is None:
             began_ns = self._folder.info().t0_ns
-            self._box_reader = BoxReader(self._folder.path / layout.AGENT, began_ns)
+            self._box_reader = BoxReader(self._folder.agent_files(), began_ns)
         return self._box_reader.read()
 
     def _stall(self) -> float | None:

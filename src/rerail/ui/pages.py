@@ -18,6 +18,7 @@ import rerail
 from rerail.platform.os_text import shown_value
 from rerail.report import Document, html
 from rerail.report.experiments import experiment_section
+from rerail.wording import percent
 
 _LINE = re.compile(r"output:(\d{1,12})", re.ASCII)
 _TIME = re.compile(r"vitals:([\d.]{1,20})", re.ASCII)
@@ -87,7 +88,7 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["percent"] = lambda share: f"{share:.0%}".replace("%", " %")
+    environment.filters["percent"] = percent
     environment.filters["path_part"] = lambda text: quote(str(text), safe="")
     environment.filters["query"] = urlencode
     environment.globals.update(GLYPHS=GLYPHS, STATE_WORDS=STATE_WORDS)

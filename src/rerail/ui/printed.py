@@ -13,7 +13,7 @@ from typing import Any
 
 from rerail.platform.os_text import shown
 from rerail.store import OutputLine, OutputReader
-from rerail.ui.settings import LONGEST_LINE, MOST_LINES
+from rerail.ui.settings import LONGEST_LINE, MOST_LINES, MOST_OUTPUT_BYTES
 
 MOST_FOUND = 500
 SEARCH_SECONDS = 10.0
@@ -28,7 +28,7 @@ def shown_line(line: OutputLine) -> dict[str, Any]:
 def window(output: OutputReader, first: int, count: int) -> dict[str, Any]:
     """Lines from `first` on."""
     count = min(count, MOST_LINES)
-    lines = _joined(output.lines(first, first + count - 1))
+    lines = _joined(output.lines(first, first + count - 1, MOST_OUTPUT_BYTES))
     return {"schema": 1, "lines": lines, "dropped_bytes": output.dropped_bytes}
 
 

@@ -139,8 +139,8 @@ def _line(
 
 def _in_words(t: Sequence[float], values: array[float], high: array[float], unit: str) -> str:
     """What the whole curve does, for whoever cannot see it."""
-    observed = [value for value in values if value == value]
     highest = max(value for value in high if value == value)
+    observed = [value for value in values if value == value] or [highest]
     words = {"bytes": bytes_in_words, "seconds": seconds_in_words}.get(unit, "{:.3g}".format)
     return (
         f"From {words(observed[0])} to {words(observed[-1])}, highest {words(highest)}"
@@ -150,9 +150,10 @@ def _in_words(t: Sequence[float], values: array[float], high: array[float], unit
 
 def _memory(folder: RunFolder, table: VitalsTable, request: Request) -> dict[str, Any] | None:
     t = table.t
-    if not t:
-        return None
     rss, high = table.column("rss_bytes"), table.extreme("rss_bytes", "max")
+    peak = max((value for value in high if value == value), default=0.0)
+    if not peak > 0:
+        return None  # these vitals have no columns of memory
     anon, shared = table.column("anon_bytes"), table.column("shared_bytes")
     rows = kept_rows(table.extreme("rss_bytes", "min"), high, *_stretch(t, request), request.points)
     series = [_series("file pages", rss, rows, "area", 2)]
@@ -162,7 +163,6 @@ def _memory(folder: RunFolder, table: VitalsTable, request: Request) -> dict[str
     series.append(_series("anonymous", anon, rows, "area", 0))
     if any(high[row] != rss[row] for row in rows):
         series.append(_series("highest", high, rows, "peak", 3))
-    peak = max(high)
     summary = f"Highest {bytes_in_words(peak)} at {seconds_in_words(t[high.index(peak)])}."
     now = memory_of(list(folder.vitals(_END_BYTES)), folder.recent_vitals()[-20:], False)
     if now is not None and now.limit_bytes and now.used_bytes is not None:

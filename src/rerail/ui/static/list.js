@@ -22,7 +22,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const held = document.activeElement && document.activeElement.closest("#list") ? document.activeElement.closest("[data-id]") : null;
     remember();
     let page;
-    try { page = await rerail.fetchPage(location.href); } catch (_) { return; }
+    try { page = await rerail.fetchPage(location.pathname + location.search); } catch (_) { return; }
     for (const id of ["list", "counts"]) {
       const now = document.getElementById(id);
       const fresh = page.getElementById(id);

@@ -25,15 +25,20 @@ const rerail = (function () {
     begin();
   }
 
+  // A page that was opened with a password in its address may not fetch relative to that address.
+  function place(path) {
+    return new URL(path, location.origin + location.pathname).href;
+  }
+
   async function fetchJson(path) {
-    const answer = await fetch(path, { headers: { accept: "application/json" } });
+    const answer = await fetch(place(path), { headers: { accept: "application/json" } });
     const value = await answer.json();
     if (!answer.ok) { throw new Error(value.error || "status " + answer.status); }
     return value;
   }
 
   async function fetchPage(path) {
-    const answer = await fetch(path);
+    const answer = await fetch(place(path));
     if (!answer.ok) { throw new Error("status " + answer.status); }
     return new DOMParser().parseFromString(await answer.text(), "text/html");
   }
