@@ -27,6 +27,7 @@ def wordings() -> list[tuple[str, str]]:
     return [(cause, text.replace("\\n", "\n")) for cause, text in pairs]
 
 
+@pytest.mark.thorough
 def test_every_wording_is_understood() -> None:
     wrong = [(cause, leading(text), text) for cause, text in wordings() if leading(text) != cause]
     assert wrong == []

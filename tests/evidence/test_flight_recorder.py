@@ -53,6 +53,7 @@ def job(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     yield request.param, folder
 
 
+@pytest.mark.thorough
 def test_the_right_rank_is_named_by_pickles_of_real_ranks(job: tuple[str, Path]) -> None:
     what, folder = job
     answer = explained(*sorted(folder.glob("fr_trace_rank_*")))
@@ -74,6 +75,7 @@ def test_the_right_rank_is_named_by_pickles_of_real_ranks(job: tuple[str, Path])
         assert answer["facts"]["where"]["line"] == line
 
 
+@pytest.mark.thorough
 def test_the_right_rank_is_named_by_json_which_has_no_lines(job: tuple[str, Path]) -> None:
     what, folder = job
     answer = explained(*sorted(folder.glob("fr_trace_*.json")))
@@ -246,6 +248,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", HOSTILE)
 def test_hostile_pickles_are_refused(what: str) -> None:
     with pytest.raises(NotPlain):

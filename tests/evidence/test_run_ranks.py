@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from run_builders import box, info, process
@@ -125,6 +126,27 @@ def test_of_two_ranks_the_one_that_left_the_pattern_is_elsewhere() -> None:
         assert seen.data["rank"] == ranks.index(wrong)
         assert seen.data["how"] == "elsewhere"
         assert "of 1x4 instead of 1 in train.py:50 evaluate" in seen.text
+
+
+@pytest.mark.parametrize("said", ["op.preamble.length <= op.nbytes. 16 vs 4", "words of tomorrow"])
+def test_an_end_inside_a_collective_after_a_disagreement_is_an_echo(said: str) -> None:
+    """Which rank gloo tells of the disagreement depends on whose message arrives first."""
+    barrier = call(10, 10.4, op="barrier", shape=(), raised=True)
+    raised = {"exception_type": "RuntimeError", "exception_text": CLOSED}
+    of_box = {"collectives": [*(call(n) for n in range(1, 10)), barrier], **raised}
+    odd = ({"exit_code": 1}, {**of_box, "exception_t_seconds": 10.4})
+    (seen,) = read_failed_first(job(waited(said, at=10.2), odd, waited(CLOSED, at=10.3)))
+    assert (seen.data["who"], seen.data["how"]) == ("rank 1", "elsewhere")
+
+
+def test_an_end_without_words_inside_a_collective_after_a_disagreement_is_an_echo() -> None:
+    """`torch.multiprocessing.spawn` catches what a rank raises: only the exit code is left."""
+    inside = {"collectives": [*(call(n) for n in range(1, 10)), call(10, None)]}
+    other = {"collectives": [*(call(n) for n in range(1, 10)), call(10, None, op="barrier")]}
+    ended = {"exit_code": 1, "ended_t_seconds": 10.2}
+    run = job((ended, inside), ({"signal": "SIGTERM"}, other), ({"signal": "SIGTERM"}, inside))
+    (seen,) = read_failed_first(run)
+    assert (seen.data["who"], seen.data["how"]) == ("rank 1", "elsewhere")
 
 
 def test_a_rank_that_failed_by_itself_and_is_held_by_its_threads() -> None:

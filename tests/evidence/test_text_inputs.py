@@ -112,6 +112,7 @@ def test_bytes_behind_a_compressed_log_do_no_harm() -> None:
     assert read_all(of_bytes(gzip.compress(TEXT) + bytes(1000))) == {"pipe": TEXT}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "pack",
     [

@@ -208,7 +208,7 @@ def test_a_dead_run_tells_how_it_ended_and_why() -> None:
     assert view.progress is not None
     assert view.progress.eta_seconds is None
     text = "\n".join(drawn(view))
-    for part in ("main died of SIGSEGV", "native-segfault (91%)", "SIGSEGV, core", "step 200"):
+    for part in ("main died of SIGSEGV", "native-segfault (91 %)", "SIGSEGV, core", "step 200"):
         assert part in text
 
 
@@ -314,7 +314,7 @@ def test_warnings_as_they_arise() -> None:
     limits = [alert.text for alert in view.alerts if alert.kind == "limit"]
     assert [text.partition(":")[0] for text in limits[1:]] == ["GPU 0", "shm", "disk"]
     text = "\n".join(drawn(view, 120, 40))
-    for part in ("GPU 0 39/40 GiB 50%", "shm 62/64 MiB", "disk 100 MiB free", "is gone: SIGKILL"):
+    for part in ("GPU 0 39/40 GiB 50 %", "shm 62/64 MiB", "disk 100 MiB free", "is gone: SIGKILL"):
         assert part in text
 
 

@@ -19,6 +19,7 @@ from rerail.catalogue.schema import FAMILIES, cause_from, complaints
 from rerail.catalogue.template import new_cause, unfilled_lines
 from rerail.catalogue.what_where import checked_symptom, signs_of, symptom_from
 from rerail.errors import FaultyCause, UsageError
+from rerail.platform.user_files import create_user_file
 
 CAUSES = Path(__file__).parent / "causes"
 SYMPTOMS = Path(__file__).parent / "symptoms"
@@ -82,8 +83,7 @@ def write_new_cause(cause_id: str, family: str, title: str) -> Path:
         raise UsageError(f"{cause_id} is there already; an id is never used twice")
     path = CAUSES / family / f"{cause_id}.toml"
     try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(text)
+        create_user_file(path, text.encode())
     except OSError as error:
         raise UsageError(
             f"cannot write {path}: {error.strerror}",

@@ -110,7 +110,7 @@ class Policy:
     would end the same way. `with-remedy`: only with something changed. A safe remedy that rerail
     can apply by itself always makes another attempt worthwhile.
     `is_certain`: nothing of chance is in it, so the unchanged program dies of it at one place.
-    `is_from_outside`: somebody ended the run, and would be annoyed to find it running again.
+    `is_from_outside`: somebody or something outside ended the run; nothing is wrong with it.
     `is_echo`: its message may only report that somebody else failed.
     `waits_for_others`: it says that others were waited for, who may never have come.
     `is_refusal`: the program says itself that it does not take what it was given.

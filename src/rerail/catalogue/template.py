@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from rerail.catalogue.schema import FAMILIES
 from rerail.errors import UsageError
+from rerail.platform.os_text import is_printable
 from rerail.platform.patterns import linear
 
 _MARK = "FILL IN"
@@ -79,7 +80,7 @@ def new_cause(cause_id: str, family: str, title: str) -> str:
         )
     if family not in FAMILIES:
         raise UsageError(f"there is no family {family!r}", f"There are: {', '.join(FAMILIES)}.")
-    if not title.strip() or not title.isprintable():
+    if not title.strip() or not is_printable(title):
         raise UsageError("the title is one line of text")
     quoted = title.replace("\\", "\\\\").replace('"', '\\"')
     return _TEMPLATE.format(id=cause_id, title=quoted, family=family)

@@ -27,6 +27,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from rerail.errors import UsageError
 from rerail.platform.http_client import client_without_redirects, is_loopback
+from rerail.platform.os_text import is_printable, printable, printable_line
 
 MOST_ANSWER_BYTES = 64 << 10
 SECONDS = 60.0
@@ -80,7 +81,7 @@ class ChatServer:
             name = json.loads(self._exchange("/models", None, until))["data"][0]["id"]
         except (ValueError, LookupError, TypeError, RecursionError):
             name = None
-        if not isinstance(name, str) or not printable(name).strip():
+        if not isinstance(name, str) or not printable(name).strip(" ?"):
             raise NoAnswer(f"{self.host} lists no models: name one with --ask-model")
         return name
 
@@ -209,7 +210,7 @@ def server_of(
         _ = parts.port  # a ValueError if it is no number
     except ValueError:
         is_usable = False
-    if not is_usable or any(not char.isprintable() or char.isspace() for char in url):
+    if not is_usable or not is_printable(url) or " " in url:
         raise UsageError(f"--ask takes a URL, and {printable(url)[:80]!r} is none.", how)
     if parts.username is not None:
         raise UsageError(
@@ -238,20 +239,15 @@ def _key(environ: Mapping[str, str], is_private: bool) -> tuple[str, str]:
     """A key that was meant for another server is not sent where it can be read on the way."""
     for variable in ("RERAIL_ASK_KEY", *(["OPENAI_API_KEY"] if is_private else [])):
         if key := environ.get(variable, "").strip():
-            if not (key.isascii() and key.isprintable()):
+            if not (key.isascii() and is_printable(key)):
                 raise UsageError(f"{variable} holds characters that no key has.")
             return key, variable
     return "", ""
 
 
-def printable(text: str) -> str:
-    """Without what a terminal would obey or hide."""
-    return text if text.isprintable() else "".join(c for c in text if c.isprintable())
-
-
 def shown_model(name: str) -> str:
     """A model's name, which may be the server's word for it, as it can be printed."""
-    return " ".join(printable(name).split())[:_MOST_MODEL_NAME]
+    return printable_line(name)[:_MOST_MODEL_NAME]
 
 
 def content_of(body: bytes, host: str) -> str:

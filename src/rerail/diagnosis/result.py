@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rerail.catalogue import Cause, Remedy
 from rerail.records import Observation, Outcome
+from rerail.wording import percent
 
 if TYPE_CHECKING:
     from rerail.diagnosis.second_opinion import SecondOpinion
@@ -129,7 +130,7 @@ class Diagnosis:
         from html import escape
 
         rows = "".join(
-            f"<tr><td>{100 * each.probability:.0f}%</td><td>{escape(each.id)}</td>"
+            f"<tr><td>{percent(each.probability)}</td><td>{escape(each.id)}</td>"
             f"<td>{escape(each.title)}</td>"
             f"<td>{escape(each.speaks_for[0].text[:300]) if each.speaks_for else ''}</td></tr>"
             for each in self.causes

@@ -19,7 +19,7 @@ from rerail.diagnosis.weigh import ENOUGH, Case, weigh
 from rerail.errors import UsageError
 from rerail.platform.patterns import linear
 from rerail.records import Evidence
-from rerail.wording import cut, listed
+from rerail.wording import cut, listed, percent
 
 # The second table of docs/evidence.md: what a log alone can show.
 SEEN_IN_TEXT = {
@@ -131,7 +131,7 @@ def _survived(diagnosis: Diagnosis, case: Case) -> Iterator[Against]:
 def _outranked(case: Case, leader: Case, probability: float) -> Iterator[Against]:
     reason = leader.speaks_for[0].observation
     yield Against(
-        f"{leader.cause.id} explains it better ({100 * probability:.0f}%): {reason.text}",
+        f"{leader.cause.id} explains it better ({percent(probability)}): {reason.text}",
         reason.source,
     )
     if case.cause.id in leader.cause.outranks and case.speaks_for:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rerail.live.processes import ProcessLine
     from rerail.live.progress import Loss, Progress, loss_of, progress_of
     from rerail.live.snapshot import Snapshot
-    from rerail.live.view import LiveView, build, one_line, one_line_of, readable
+    from rerail.live.view import LiveView, build, one_line, readable
 
 __all__ = [
     "Alert",
@@ -36,7 +36,6 @@ __all__ = [
     "loss_of",
     "memory_of",
     "one_line",
-    "one_line_of",
     "progress_of",
     "readable",
     "take_snapshot",
@@ -61,7 +60,6 @@ __getattr__ = door(
         "memory_of": "memory",
         "progress_of": "progress",
         "one_line": "view",
-        "one_line_of": "view",
         "readable": "view",
         "take_snapshot": "follower",
     },

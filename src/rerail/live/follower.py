@@ -105,7 +105,7 @@ class Follower:
 
     def _read_boxes(self, info: RunInfo) -> list[BlackBox]:
         if self._boxes is None:
-            self._boxes = BoxReader(self.folder.path / layout.AGENT, info.t0_ns)
+            self._boxes = BoxReader(self.folder.agent_files(), info.t0_ns)
         return self._boxes.read()
 
     def _read_recent(self) -> Sequence[VitalsRow]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from rerail.live.snapshot import Snapshot
 from rerail.records import BlackBox, ProcessRecord, VitalsRow
 from rerail.store import with_boxes
-from rerail.wording import RANK_ROLES, listed, seconds_in_words
+from rerail.wording import RANK_ROLES, listed, seconds_in_words, share_in_percent
 
 _INTERESTING = {"main": 0, "rank": 1, "launcher": 2, "loader-worker": 3}
 _WAITS_SECONDS = 2.0  # a collective that takes longer waits for somebody
@@ -134,7 +134,8 @@ def _doing(
     doing, pace = box.phase or box.progress_text, _pace(box)
     if not box.collective_count or not pace:
         return doing
-    shares = f"{pace['collective_share']:.0%} in collectives, {pace['data_share']:.0%} for data"
+    waiting, data = map(share_in_percent, (pace["collective_share"], pace["data_share"]))
+    shares = f"{waiting} in collectives, {data} for data"
     return f"{doing or 'steps'} · {shares}"
 
 

@@ -1,7 +1,7 @@
 """How far the training is, how fast it goes, when it will be done, and what its loss does.
 
 In: the black boxes of the processes, and what the output said. Out: `Progress` and `Loss`.
-The process that tells is the one that trains: rank 0 where there are ranks. Where a progress bar is
+The process that tells is the one that trains (`store.training_box`). Where a progress bar is
 on the screen, its own count and estimate are taken, since it knows its total.
 """
 
@@ -16,7 +16,7 @@ from statistics import fmean
 from rerail.live.snapshot import Snapshot
 from rerail.platform.patterns import linear
 from rerail.records import BlackBox, StepPoint
-from rerail.store import box_of_output, has_counted
+from rerail.store import box_of_output, has_counted, training_box
 
 RATE_SECONDS = 60.0
 _FLAT = 0.01  # a change of the mean loss below this share is none
@@ -117,20 +117,6 @@ def _loss_of(box: BlackBox | None) -> Loss | None:
         direction=_direction(points),
         first_nonfinite_step=box.first_nonfinite_step,
     )
-
-
-def training_box(boxes: Sequence[BlackBox]) -> BlackBox | None:
-    """The box of the process that trains: most steps, and of ranks that keep pace the first."""
-    telling = [
-        box
-        for box in boxes
-        if box.optimizer_steps or box.batches or box.progress_text or box.loss is not None
-    ]
-    if not telling:
-        return None
-    most = max(box.optimizer_steps for box in telling)
-    leaders = [box for box in telling if box.optimizer_steps >= most - 1]
-    return min(leaders, key=lambda b: (b.rank if b.rank is not None else -1, -b.batches, b.pid))
 
 
 @dataclass(frozen=True)

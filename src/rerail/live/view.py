@@ -17,6 +17,7 @@ from rerail.live.memory import Memory, in_order, memory_of_rows, steady_rows
 from rerail.live.processes import ProcessLine, process_lines
 from rerail.live.progress import Loss, Progress, loss_of, progress_of
 from rerail.live.snapshot import Snapshot
+from rerail.platform.os_text import is_printable, printable, printable_line
 from rerail.platform.terminal_text import last_drawn
 from rerail.records import RunInfo, VitalsRow
 from rerail.wording import duration_in_words
@@ -136,7 +137,7 @@ def _next_command(snapshot: Snapshot) -> str | None:
     proposed = snapshot.diagnosis.get("next")
     command = proposed.get("command") if isinstance(proposed, dict) else None
     if isinstance(command, str) and command:
-        return one_line_of(command)
+        return printable_line(command)
     return f"rerail explain {info.id}"
 
 
@@ -173,19 +174,12 @@ def _story(info: RunInfo) -> str | None:
 def readable(printed: bytes) -> str:
     """A line as it last stood on the terminal: after its last redraw, without colours."""
     text = printed.decode("utf-8", "replace")
-    if text.isprintable():  # most lines are, and a screen asks for hundreds again and again
-        return text.rstrip()
-    last = last_drawn(text)
-    return "".join(c if c.isprintable() else " " for c in last.expandtabs(4)).rstrip()
+    return printable(text if is_printable(text) else last_drawn(text).expandtabs(4)).rstrip()
 
 
 def one_line(command: Sequence[str]) -> str:
     """As it would be typed, on one line and printable whatever an argument holds."""
-    return one_line_of(shlex.join(command))
-
-
-def one_line_of(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))
+    return printable_line(shlex.join(command))
 
 
 def _headline(info: RunInfo, now: float, stalled: float | None) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from rerail.errors import UnreadableInput
 from rerail.evidence.run.flight_verdict import judge_dumps
+from rerail.evidence.run.log_files import LATE_SECONDS
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.text.file_heads import HEAD_BYTES
 from rerail.evidence.text.flight_dumps import (
@@ -35,7 +36,6 @@ MOST_OF_RUN = 64  # while the end of the command waits for the answer
 MOST_BYTES_OF_RUN = 16 << 20
 MOST_SECONDS = 2.0
 MOST_NAMES = 3000
-LATE_SECONDS = 0.2
 _PREFIXES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 _OF_A_PLACE = ("where", "raised_at")
 _OWN_FAILURE = ("own", "signal", "failed")

@@ -29,7 +29,9 @@ from rerail.privacy import Masker, OutputMasker
 MOST_READ = 8  # the newest
 MOST_LOOKED_AT = 3000  # names below the working folder
 MOST_DEPTH = 3
-LATE_SECONDS = 0.2  # buffers of the file system; a later run in the same folder has its own
+# File times come from a clock that ticks every 1 to 10 ms and is never ahead. A longer allowance
+# takes the log of a run that was started right after this one for this one's.
+LATE_SECONDS = 0.02
 _LOG = linear(r"(?i)\.(?:log|out|err|stderr|stdout)(?:\.\d+)?$|^(?:log|stdout|stderr|nohup)\b")
 _NOT_OF_OUTPUT = ("progress", "failed-first", "healthy-end", "memory-growth")
 _OF_AN_EXCEPTION = ("where", "raised_at", "exception", "exception_text")

@@ -26,7 +26,7 @@ from rerail.records import (
     Stall,
     VitalsRow,
 )
-from rerail.store import RunFolder, with_boxes
+from rerail.store import RunFolder, training_box, with_boxes
 
 T = TypeVar("T")
 
@@ -105,12 +105,7 @@ class RecordedRun:
 
     @cached_property
     def training_box(self) -> BlackBox | None:
-        """The box that speaks for the training: of the lowest rank that did the most."""
-        trained = [box for box in self.boxes if box.optimizer_steps or box.backward_calls]
-        if not trained:
-            trained = [box for box in self.boxes if box.batches or box.progress_text]
-        # Most done first: a helper that imported torch and took two steps is not the training.
-        return max(trained, key=_work_done, default=None)
+        return training_box(self.boxes)
 
     @property
     def end_t_seconds(self) -> float:
@@ -121,10 +116,6 @@ class RecordedRun:
 
     def events_of(self, *kinds: str) -> Iterable[Event]:
         return (event for event in self.events if event.kind in kinds)
-
-
-def _work_done(box: BlackBox) -> tuple[int, int, int]:
-    return (box.optimizer_steps + box.backward_calls, box.batches, -(box.rank or 0))
 
 
 def read_material(folder: RunFolder, is_past: bool = False) -> RecordedRun:

@@ -19,7 +19,7 @@ from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.trend import Point, Trend, theil_sen, trend_of, value_at
 from rerail.platform.patterns import linear
 from rerail.records import MemoryLimit, MemoryNotion, Observation, ProcessVitals, VitalsRow
-from rerail.wording import bytes_in_words, role_in_words, seconds_in_words
+from rerail.wording import bytes_in_words, percent, role_in_words, seconds_in_words
 
 _MIB = 1 << 20
 # Allocators breathe by tens of MiB; a rise below this, or below a twentieth of the level, is that.
@@ -358,7 +358,7 @@ def read_near_memory_limits(run: RecordedRun) -> list[Observation]:
             Observation(
                 "memory-near-limit",
                 f"Memory reached {bytes_in_words(use.used_bytes)} of "
-                f"{bytes_in_words(use.limit_bytes)}, {use.fraction:.0%} of {name}.",
+                f"{bytes_in_words(use.limit_bytes)}, {percent(use.fraction)} of {name}.",
                 f"vitals:{when:.1f}",
                 {
                     "used_bytes": use.used_bytes,

@@ -20,7 +20,7 @@ from rerail.evidence.run.memory import memory_limits, peak_of, uses_that_press
 from rerail.evidence.run.ray_worker import ray_event
 from rerail.platform.patterns import linear
 from rerail.records import MemoryLimit, Observation, ProcessRecord
-from rerail.wording import bytes_in_words, process_in_words, sentence
+from rerail.wording import bytes_in_words, percent, process_in_words, sentence
 
 _KILLED = linear(r"[Kk]illed process (?P<pid>\d+)")
 _OOM_KILL = linear(r"oom-kill:constraint=(?P<constraint>\w+).*?\bpid=(?P<pid>\d+)")
@@ -101,7 +101,7 @@ def _not_for_memory(run: RecordedRun) -> list[Observation]:
     else:
         return []
     if most is not None:
-        text += f", and at most {most.fraction:.0%} of "
+        text += f", and at most {percent(most.fraction)} of "
         text += "its memory was" if most.source == "ram" else f"the limit of {most.source} was"
         text += " in use"
     return [

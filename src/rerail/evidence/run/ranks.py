@@ -8,7 +8,8 @@ that it waits for says nothing. So the ranks are compared by where they stand in
 collectives, in this order (docs/design/which-rank-failed-first.md):
 
 0. the launcher was killed before any rank had failed
-1. somebody failed by itself: an exception, a crash, a kill, in time before those who waited for it
+1. somebody failed by itself: an exception, a crash, a kill, in time before those who waited for it;
+   not inside a collective at which, or before which, the calls of the ranks began to differ
 2. somebody was told of another number of ranks, or made another call than the others at the same
    place of the sequence
 3. somebody has not entered the collective that the others waited in: it left with 0, it came late,
@@ -123,7 +124,7 @@ def _of_another_world(stories: Sequence[RankStory]) -> First | None:
 
 
 def _failed_by_itself(stories: Sequence[RankStory]) -> First | None:
-    own = [s for s in stories if s.failed_by_itself]
+    own = [s for s in stories if s.failed_by_itself and not _failed_in_disagreement(s, stories)]
     if not own:
         return None
     story = min(own, key=_failed_at)
@@ -131,6 +132,20 @@ def _failed_by_itself(stories: Sequence[RankStory]) -> First | None:
     if given_up and min(map(_failed_at, given_up)) + NOTICED_LATER_SECONDS < _failed_at(story):
         return None  # it failed because of those who had failed before
     return First(story, "failed", _failed_at(story), story.reason)
+
+
+def _failed_in_disagreement(story: RankStory, stories: Sequence[RankStory]) -> bool:
+    """Whether it ended inside a collective after the ranks had begun to make different calls.
+
+    Which rank is told of a disagreement first, and in which words, depends on whose message
+    arrives first. So such an end is an echo whatever its words are, also if no words are on record.
+    """
+    call = story.open_call
+    found = first_disagreement(stories) if call is not None else None
+    if call is None or found is None:
+        return False
+    first = next(iter(found[1].values()))
+    return first.group == call.group and first.sequence <= call.sequence
 
 
 def _earliest(stories: Sequence[RankStory]) -> First | None:

@@ -13,22 +13,8 @@ from dataclasses import dataclass
 from rerail.evidence.text.lines import Line
 from rerail.evidence.text.signal_words import CORE_DUMPED, WORDS
 from rerail.platform.patterns import LinearPattern, LinearSet, linear
+from rerail.platform.signal_names import OF_LINUX as SIGNALS
 
-SIGNALS = {
-    1: "SIGHUP",
-    2: "SIGINT",
-    3: "SIGQUIT",
-    4: "SIGILL",
-    5: "SIGTRAP",
-    6: "SIGABRT",
-    7: "SIGBUS",
-    8: "SIGFPE",
-    9: "SIGKILL",
-    11: "SIGSEGV",
-    13: "SIGPIPE",
-    15: "SIGTERM",
-}
-_NAMES = {name: number for number, name in SIGNALS.items()}
 # "run.sh: line 40:", as bash says it in other languages.
 _LINE = r"(?:line|Zeile|ligne|línea|linha|riga|строка|行|줄)\s*\d+:|第 ?\d+ ?行[:：]"
 _WORD = "|".join(re.escape(word) for word in sorted(WORDS, key=len, reverse=True))
@@ -43,7 +29,7 @@ _WINDOWS = {
 }
 # A minus sign does not survive where a status is kept in a byte: -9 becomes 247.
 _NEGATIVE_AS_BYTE = (4, 6, 7, 8, 9, 11, 15)
-_SIG = r"SIG(?:HUP|INT|QUIT|ILL|TRAP|ABRT|BUS|FPE|KILL|SEGV|PIPE|TERM)"
+_SIG = "|".join(SIGNALS.values())
 
 
 @dataclass(frozen=True)
@@ -199,7 +185,7 @@ def _meaning(groups: dict[str, str | None]) -> tuple[str | None, int | None]:
         return WORDS[str(groups["word"]).lower()], None
     if groups.get("sig"):
         name = str(groups["sig"]).upper()
-        return (name, None) if name in _NAMES else (None, None)
+        return (name, None) if name in SIGNALS.values() else (None, None)
     if groups.get("num"):
         return SIGNALS.get(int(str(groups["num"]))), None
     if groups.get("access"):

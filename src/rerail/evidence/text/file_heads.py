@@ -11,6 +11,8 @@ import io
 from collections.abc import Callable
 from typing import BinaryIO, cast
 
+from rerail.platform.os_text import printable
+
 Opener = Callable[[], BinaryIO]
 
 BLOCK_BYTES = 64 << 10  # read at once
@@ -35,7 +37,7 @@ def archive_kind(head: bytes) -> str | None:
 
 def plain_name(name: str) -> str:
     """A member's name, which anybody may have written, as it can be shown."""
-    return "".join(char if char.isprintable() else "?" for char in name)[-200:]
+    return printable(name)[-200:]
 
 
 def buffered(raw: io.RawIOBase) -> BinaryIO:

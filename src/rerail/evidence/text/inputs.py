@@ -232,11 +232,11 @@ class _Finder:
             return
         if is_notebook(head):
             opener = _notebook(shown, opener)
-        elif head.strip() or len(head) < HEAD_BYTES - 1:
+        elif (text := head.lstrip(b"\0")).strip() or len(head) < HEAD_BYTES - 1:
             try:
-                refuse_unless_text(head, shown)
+                refuse_unless_text(text, shown)  # logrotate may leave zeros at the beginning
             except UnreadableInput as error:
-                self._refuse(name, error, "not text" if head.strip() else "empty")
+                self._refuse(name, error, "not text" if text.strip() else "empty")
                 return
         self._found.logs.append(Log(name, shown, opener))
 

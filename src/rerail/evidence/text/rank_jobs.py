@@ -17,10 +17,10 @@ from rerail.evidence.text.rank_roster import Roster
 from rerail.evidence.text.rank_survey import OpenableLog, survey
 from rerail.evidence.text.rank_verdict import Verdict, judge
 from rerail.platform.deadline import Deadline
+from rerail.platform.signal_names import OF_LINUX as SIGNAL_NAMES
 from rerail.records import Evidence, Observation, Outcome
 from rerail.wording import seconds_in_words, sentence
 
-SIGNAL_NAMES = {4: "SIGILL", 7: "SIGBUS", 8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV"}
 # A rank that only kept others waiting did nothing that its own log would show as a failure.
 _KEPT_WAITING = (
     "never-entered",

@@ -16,18 +16,11 @@ from dataclasses import dataclass
 
 from rerail.evidence.text.rank_roster import Roster
 from rerail.evidence.text.rank_survey import RankRecord
+from rerail.evidence.text.signal_words import SRUN_WORDS as _SRUN_WORDS
 from rerail.platform.patterns import linear
 
 # Signals that a process dies of; by SIGTERM and SIGABRT launchers and watchdogs end the others.
 _DEADLY = {9, 11, 7, 4, 8}
-_SRUN_WORDS = {
-    "killed": 9,
-    "out of memory": 9,
-    "segmentation fault": 11,
-    "bus error": 7,
-    "illegal instruction": 4,
-    "floating point exception": 8,
-}
 _DIGITS = linear(r"\d+|0x[0-9a-f]+")
 FEW = 8  # ranks that may share a root fault, such as all of a host
 SHARE = 4  # what more than a quarter of the ranks say is not what sets one of them apart

@@ -9,8 +9,10 @@ again. Line numbers are those of the file throughout.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -34,6 +36,7 @@ COMPILED_AFTER = 8000  # hits of chatter that take as long as making the automat
 FULL_HITS = 3  # of a word; around the later ones less is kept
 LATER_BYTES = 1 << 10
 MOST_LINES = 40_000  # looked at in one file: short lines cost as much time as long ones
+MOST_ZERO_BYTES = 1 << 30  # read at the beginning of a file; a hole is passed over unread
 LONGEST_LINE_BYTES = 64 << 20  # a longer one is no log
 
 
@@ -69,11 +72,27 @@ def excerpt_of(
 ) -> Excerpt:
     """What is worth reading of an open file, a pipe included."""
     whole_bytes = WHOLE_BYTES // share
-    start = file.read(whole_bytes + 1)
+    start = _start_after_zeros(file, whole_bytes + 1)
     refuse_unless_text(start, name)
     if len(start) <= whole_bytes and start.count(b"\n") <= MOST_LINES:
         return Excerpt(_numbered(start, 1), len(start), True)
     return _large(file, name, start, words, share, deadline or no_deadline())
+
+
+def _start_after_zeros(file: BinaryIO, most_bytes: int) -> bytes:
+    """Return the first bytes after the zeros that a log truncated by logrotate begins with."""
+    start = file.read(most_bytes)
+    if not start.startswith(b"\0"):
+        return start
+    read_bytes = len(start)
+    while start and not (rest := start.lstrip(b"\0")):
+        if read_bytes > MOST_ZERO_BYTES:
+            return b""
+        with contextlib.suppress(OSError, ValueError):  # a pipe, or a system without SEEK_DATA
+            file.seek(file.tell(), getattr(os, "SEEK_DATA", os.SEEK_SET))
+        start = file.read(most_bytes)
+        read_bytes += len(start)
+    return rest + file.read(most_bytes - len(rest)) if start else b""
 
 
 def refuse_unless_text(start: bytes, name: str) -> None:

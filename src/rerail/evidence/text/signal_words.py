@@ -1,11 +1,13 @@
 """What shells call signals, in the languages that they speak.
 
-Out: WORDS (in lower case, to the signal's name) and CORE_DUMPED, what stands in brackets behind a
-word when a core was written. Shells print the C library's names, which follow the locale. Words
-that a program also says when all went well ("Terminado", "Beendet") are left out.
+Out: WORDS (in lower case, to the signal's name), SRUN_WORDS, and CORE_DUMPED, what stands in
+brackets behind a word when a core was written. Shells print the C library's names, which follow the
+locale. Words that a program also says when all went well ("Terminado", "Beendet") are left out.
 """
 
 from __future__ import annotations
+
+from rerail.platform.signal_names import OF_LINUX
 
 _BY_SIGNAL = {
     "SIGKILL": (
@@ -44,6 +46,13 @@ _BY_SIGNAL = {
     "SIGTRAP": ("trace/breakpoint trap", "trace trap", "追踪/中断点陷阱", "跟踪/中断点陷阱"),
 }
 WORDS = {word: signal for signal, words in _BY_SIGNAL.items() for word in words}
+_NUMBERS = {name: number for number, name in OF_LINUX.items()}
+# What srun says of a task, to the number of the signal that it died of.
+SRUN_WORDS = {
+    **{word: _NUMBERS[WORDS[word]] for word in ("killed", "segmentation fault", "bus error")},
+    **{word: _NUMBERS[WORDS[word]] for word in ("illegal instruction", "floating point exception")},
+    "out of memory": _NUMBERS["SIGKILL"],
+}
 CORE_DUMPED = (
     r"\s*[(（](?:core dumped|核心已转储|吐核|核心已傾印|コアダンプ|Speicherabzug geschrieben"
     r"|`core' generado|imagem do núcleo gravada|стек памяти сброшен на диск"
