@@ -69,6 +69,27 @@ def _request(command: list[str], seen: set[str]) -> Request | None:
     return Request(command, is_quiet=bool(seen & {"-q", "--quiet"}), as_json="--json" in seen)
 
 
+def fill_closed_descriptors() -> None:
+    """Open /dev/null for each of the descriptors 0, 1 and 2 that this process was started without.
+
+    Else the next file that rerail opens gets the number, and messages are written into that file.
+    The command does not inherit the replacement: it finds the descriptor closed, as it was.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            try:
+                os.fstat(number)
+            except OSError:
+                if (opened := os.open(os.devnull, os.O_RDWR)) != number:
+                    os.dup2(opened, number, inheritable=False)
+                    os.close(opened)
+            if getattr(sys, name) is None:
+                stream = open(number, "w" if number else "r", closefd=False)  # noqa: SIM115
+                setattr(sys, name, stream)
+        except OSError:
+            continue  # without /dev/null the command is still run
+
+
 class StartingSignals:
     """The mask and dispositions that this process was started with, as far as Python lets see."""
 
@@ -92,14 +113,16 @@ class StartingSignals:
 def _ignored_before_python() -> set[int]:
     """Which of the two were ignored before Python ignored them (systemd services, trap '' PIPE).
 
-    Python hides it, so the parent is asked. A Python parent ignores them for itself and restores
-    them for its children, so it says nothing.
+    Python hides it, but `launcher/rerail` has looked before. In front of `python -m rerail` nobody
+    has, so the parent is asked. A Python parent ignores them for itself and restores them for its
+    children, so it says nothing.
     """
     parent = f"/proc/{os.getppid()}"
     try:
-        if "python" in os.path.basename(os.readlink(f"{parent}/exe")):  # noqa: PTH115, PTH119
+        seen = str(sys._xoptions.get("rerail_ignored") or "")
+        if not seen and "python" in os.path.basename(os.readlink(f"{parent}/exe")):  # noqa: PTH115, PTH119
             return set()
-        for line in read_small(f"{parent}/status").splitlines():
+        for line in (f"SigIgn: {seen}" if seen else read_small(f"{parent}/status")).splitlines():
             if line.startswith("SigIgn:"):
                 ignored = int(line.split()[1], 16)
                 return {number for number in IGNORED_BY_PYTHON if ignored >> (number - 1) & 1}
@@ -218,8 +241,10 @@ def why_not_started(program: str, problem: int) -> tuple[str, int]:
 def say(text: str, is_quiet: bool = False) -> None:
     if is_quiet:
         return
+    # As `platform.os_text.shown`, without an import: a name is not to move the cursor.
+    plain = "".join(c if c.isprintable() or c in "\n\t " else repr(c)[1:-1] for c in text)
     try:
-        os.write(2, f"rerail: {text}\n".encode(errors="backslashreplace"))
+        os.write(2, f"rerail: {plain}\n".encode(errors="backslashreplace"))
     except (OSError, ValueError):
         pass
 

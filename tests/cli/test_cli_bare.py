@@ -158,6 +158,7 @@ def test_the_command_finds_what_rerail_was_started_with(tmp_path: Path, ignored:
     assert shown[0] == shown[1]
 
 
+@pytest.mark.thorough
 def test_what_was_not_recorded_does_not_read_as_running(tmp_path: Path) -> None:
     import resource
 

@@ -101,7 +101,7 @@ def test_on_a_terminal_it_asks(store: Store, answer: bytes, is_kept: bool) -> No
     ("arguments", "said"),
     [
         (["rm"], "no run to remove was named"),
-        (["rm", "--older-than", "soon", "--yes"], "not an age"),
+        (["rm", "--older-than", "soon", "--yes"], "is not a time"),
         (["rm", "nonesuch", "--yes"], "no run 'nonesuch'"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -115,7 +116,23 @@ def test_a_file_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
     target = tmp_path / "none" / "rerail.prom"
     status, said = run(tmp_path, "--metrics-file", str(target), program="raise SystemExit(7)")
     assert status == 7
-    assert f"rerail: the metrics could not be written to {target}" in said
+    assert f"rerail: the metrics were not written to {target}: no such file" in said
+    assert "Make its folder first" in said
+
+
+@pytest.mark.parametrize("kind", [stat.S_IFIFO, stat.S_IFCHR])
+def test_metrics_file_that_is_a_pipe_or_a_device_stays_one(tmp_path: Path, kind: int) -> None:
+    target = tmp_path / "target"
+    try:
+        os.mknod(target, 0o600 | kind, os.makedev(1, 7))  # 1, 7 is /dev/full
+        os.close(os.open(target, os.O_RDWR))
+    except OSError:
+        pytest.skip("only root can make a device, and the file system must allow it")
+    variables = {"RERAIL_METRICS_FILE": str(target)}
+    status, said = run(tmp_path, program="raise SystemExit(7)", **variables)
+    assert status == 7 and stat.S_IFMT(target.stat().st_mode) == kind
+    advice = {stat.S_IFIFO: "Start the program that reads", stat.S_IFCHR: "this is a device"}
+    assert advice[kind] in said
 
 
 @given(st.text(), st.text(), st.none() | st.floats(), st.none() | st.integers(0, 1 << 62))

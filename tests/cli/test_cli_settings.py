@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 
 import rerail
 from rerail.cli._discovery import command_names, load_command
+from rerail.cli._project_trust import EFFECTS, allow
 from rerail.cli._settings import (
+    EFFECT_OF,
     NAMES,
     OTHER_VARIABLES,
     Settings,
@@ -76,6 +78,7 @@ def test_the_environment_wins_over_the_project_and_that_over_the_user(place: Pla
 
 def test_what_is_typed_wins_over_all(place: Place) -> None:
     place.writes(project="[tool.rerail]\nhome = 'kept'\n")
+    assert place.types("config", "--allow").returncode == 0
     place.types("run", "-q", "--", "true", RERAIL_HOME="variable")
     assert (place.cwd / "variable" / "runs").is_dir()
     place.types("run", "-q", "--home", "typed", "--", "true", RERAIL_HOME="variable")
@@ -124,6 +127,7 @@ WRONG = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", WRONG)
 def test_a_wrong_setting_is_said_and_the_command_runs(place: Place, what: str) -> None:
     written, says = WRONG[what]
@@ -197,6 +201,92 @@ def test_nothing_is_said_of_a_file_of_somebody_else_without_settings(place: Plac
     place.writes(project="[project]\ndependencies = ['rerail']\n")
     os.chown(place.project / "pyproject.toml", 65534, -1)
     assert place.types("run", "--", "true").stderr == ""
+
+
+def test_a_project_runs_and_writes_nothing_before_it_is_allowed(place: Place) -> None:
+    place.writes(project="[tool.rerail]\nnotify = 'touch told'\nhome = 'kept'\nstall = 30\n")
+    done = place.types("run", "--", "sh", "-c", "exit 7")
+    assert done.returncode == 7
+    says = f"type `rerail config --allow` in {place.project} to allow them"
+    about = [line for line in done.stderr.splitlines() if "--allow`" in line]
+    assert about == [
+        f"rerail: {place.project}/pyproject.toml sets notify, which runs commands; home, which"
+        f" moves the store: not used; {says}"
+    ]
+    assert not (place.project / "kept").exists() and not list(place.project.rglob("told"))
+    told = place.types("config", "--json")
+    document = json.loads(told.stdout)
+    assert [s["name"] for s in document["settings"]] == ["stall"] and told.returncode == 1
+    assert document["problems"] == [about[0].removeprefix("rerail: ")]
+    told = place.types("config", "--allow")
+    assert told.returncode == 0 and "allowed: notify (" in told.stdout, told.stderr
+    state = place.home / ".local" / "state" / "rerail"
+    modes = [path.stat().st_mode & 0o777 for path in (state, *state.rglob("*"))]
+    assert modes == [0o700, 0o700, 0o600]
+    done = place.types("run", "--", "sh", "-c", "exit 7")
+    assert "--allow" not in done.stderr and (place.project / "kept" / "runs").is_dir()
+
+
+def _held(place: Place, folder: Path | None = None, **variables: str) -> list[str]:
+    environ = {"HOME": str(place.home), **variables}
+    return [s.name for s in Settings.read(environ, folder or place.cwd).held_back]
+
+
+def test_a_permission_is_for_one_folder_and_the_values_that_were_read(place: Place) -> None:
+    written = "[tool.rerail]\non-stall = 'sh a'\nstall = 3\n[tool.rerail.run]\nhome = 'x'\n"
+    place.writes(project=written)
+    environ = {"HOME": str(place.home)}
+    held = Settings.read(environ, place.cwd).held_back
+    assert [(s.name, s.command) for s in held] == [("on-stall", None), ("home", "run")]
+    allow(place.project, held, environ)
+    assert _held(place) == []
+    place.writes(project=written.replace("stall = 3", "stall = 4"))
+    assert _held(place) == [], "a harmless setting may change"
+    place.writes(project=written.replace("sh a", "sh b"))
+    assert _held(place) == ["on-stall", "home"]
+    place.writes(project=written)
+    other = place.project.with_name("other")
+    other.mkdir()
+    (other / "pyproject.toml").write_text(written)
+    assert _held(place, other) == ["on-stall", "home"]
+    assert _held(place, XDG_STATE_HOME=str(other)) == ["on-stall", "home"]
+    (record,) = (place.home / ".local/state/rerail/allowed").iterdir()
+    record.chmod(0o666)
+    assert _held(place) == ["on-stall", "home"], "anybody could have written it"
+    record.chmod(0o600)
+    record.write_bytes(b"x" * 100)
+    assert _held(place) == ["on-stall", "home"]
+
+
+def test_a_users_own_file_and_a_named_one_need_no_permission(place: Place) -> None:
+    place.writes(user="on-stall = 'sh a'\n")
+    user_file = place.home / ".config" / "rerail.toml"
+    for variables in ({}, {"RERAIL_CONFIG": str(user_file)}):
+        settings = Settings.read({"HOME": str(place.home), **variables}, place.cwd)
+        assert [s.name for s in settings.written] == ["on-stall"] and not settings.held_back
+
+
+@pytest.mark.parametrize("value", ["0x" + "f" * 9000, "1979-05-27", "[[[1]]]", "nan"])
+def test_any_value_that_is_held_back_is_said_and_hurts_nothing(place: Place, value: str) -> None:
+    place.writes(project=f"[tool.rerail]\nnotify = {value}\n")
+    settings = Settings.read({"HOME": str(place.home)}, place.cwd)
+    assert "sets notify, which runs commands: not used" in (settings.refusal_for() or "")
+    assert settings.refusal_for(load_command("causes")) is None, "it has no such option"
+
+
+def test_without_a_home_nothing_is_allowed_and_it_is_said(place: Place) -> None:
+    place.writes(project="[tool.rerail]\nhome = 'x'\n")
+    done = place.types("config", "--allow", HOME="")
+    assert done.returncode == 2 and "Set HOME or XDG_STATE_HOME" in done.stderr
+
+
+def test_every_setting_says_what_a_project_could_do_with_it() -> None:
+    assert set(EFFECT_OF.values()) <= {None, *EFFECTS}
+    # A new setting belongs here only if it runs, sends, moves and writes nothing for a project.
+    assert {name for name, effect in EFFECT_OF.items() if effect is None} == {
+        *("notify-on", "stall", "backoff", "quiet", "no-explain", "no-agent", "no-census"),
+        *("no-trackers", "preload", "jobs", "confidence", "budget", "keep", "port"),
+    }
 
 
 def test_a_named_file_stands_for_both_others(place: Place) -> None:

@@ -66,6 +66,43 @@ def test_a_healthy_study(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("cell,lr,seed,state,score,loss,seconds")
 
 
+@pytest.mark.parametrize("axes", ["", '[axes]\n"--lr" = [0.1]', '[axes]\n"--lr" = [0.1, 0.2]'])
+def test_a_metric_that_no_cell_printed(axes: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command, rest = STUDY.split("\n[axes]")[0], "\n[metrics.none]\noutput = 'none (\\S+)'\n"
+    Path("s.toml").write_text(f"{command}\n{axes}\n{rest}")
+    for words in ([], ["status"], ["report"], ["report", "--json"]):
+        assert main(["study", *words, "s.toml"]) == 0
+        assert "defect" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("change", ["same size", "shorter", "gone", "all gone"])
+def test_a_collected_result_that_was_changed_is_bad_news(
+    change: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["study", "s.toml"]) == 0
+    folder = Path("s.study/results/lr=0.1")
+    result = folder / "metrics.json"
+    if change == "same size":
+        result.write_bytes(result.read_bytes()[::-1])
+    elif change == "shorter":
+        result.write_text("{}")
+    else:
+        result.unlink() if change == "gone" else folder.rename("elsewhere")
+    capsys.readouterr()
+    for words in (["status"], ["report"]):
+        assert main(["study", *words, "s.toml"]) == 1
+        assert "results of 1 changed since" in capsys.readouterr().out
+    if change == "all gone":
+        assert main(["study", "s.toml"]) == 0, "it is run again"
+        return
+    assert main(["study", "--json", "s.toml"]) == 1
+    printed = capsys.readouterr()
+    damage = [cell["damage"] for cell in json.loads(printed.out)["cells"]]
+    assert damage == [[f"{result.absolute()} is gone or was changed"], []]
+    assert main(["study", "s.toml"]) == 1
+    assert f"move {folder.absolute()} away" in capsys.readouterr().err
+
+
 def test_deaths_are_explained_and_only_some_are_tried_again(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -74,7 +111,7 @@ def test_deaths_are_explained_and_only_some_are_tried_again(
     assert main(["study", "s.toml"]) == 1
     printed = capsys.readouterr()
     assert "native-segfault" in printed.out and "shape-mismatch" in printed.out
-    assert "again as it was" in printed.out and "trying again would not help" in printed.out
+    assert "again as it was" in printed.out and "comes back every time" in printed.out
     assert results("lr=0.1") == FILES and results("lr=0.2") == []
     assert "--again" in printed.err
     assert main(["study", "s.toml"]) == 1, "what was given up stays so until it is asked for"

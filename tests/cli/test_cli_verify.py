@@ -30,11 +30,12 @@ def rerail(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def verify(folder: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
-    done = rerail(folder, "verify", "--json", *arguments)
+    done = rerail(folder, "verify", "--yes", "--json", *arguments)
     assert done.returncode in (0, 1), done.stderr
     return done.returncode, json.loads(done.stdout)
 
 
+@pytest.mark.thorough
 @pytest.mark.torch
 def test_a_fix_is_proven_by_one_run_past_the_step_and_its_cost_is_told(tmp_path: Path) -> None:
     pytest.importorskip("torch")
@@ -58,6 +59,7 @@ def test_a_fix_is_proven_by_one_run_past_the_step_and_its_cost_is_told(tmp_path:
     assert (status, again["trials"]) == (0, document["trials"])
 
 
+@pytest.mark.thorough
 def test_a_failure_without_steps_is_measured_by_the_clock(tmp_path: Path) -> None:
     status, document = verify(tmp_path, "--with", "--mode good", "--", *DIES)
     assert (status, document["status"]) == (0, "proven")
@@ -73,6 +75,7 @@ def test_a_failure_without_steps_is_measured_by_the_clock(tmp_path: Path) -> Non
     assert fresh["status"] == "refuted" and fresh["trials"] != document["trials"]
 
 
+@pytest.mark.thorough
 def test_a_fix_inside_the_program(tmp_path: Path) -> None:
     program = tmp_path / "train.py"
     command = [sys.executable, "train.py"]
@@ -96,7 +99,7 @@ def test_a_budget_that_is_too_small_proves_nothing(tmp_path: Path) -> None:
     rerail(tmp_path, "run", "--", *DIES)
     done = rerail(
         tmp_path,
-        *("verify", "--with", "--mode good", "--confidence", "0.999", "--budget", "1s"),
+        *("verify", "--yes", "--with", "--mode good", "--confidence", "0.999", "--budget", "1s"),
         *("--", *DIES),
     )
     assert done.returncode == 1
@@ -104,11 +107,12 @@ def test_a_budget_that_is_too_small_proves_nothing(tmp_path: Path) -> None:
     assert "more than the budget" in done.stderr  # said before it began
 
 
+@pytest.mark.thorough
 def test_ctrl_c_keeps_what_was_learnt_and_the_same_command_goes_on(tmp_path: Path) -> None:
     # So sure that several runs are needed.
     arguments = ["--json", "--with", "--mode good", "--confidence", "0.99", "--", *DIES]
     process = subprocess.Popen(
-        [*RERAIL, "verify", *arguments],
+        [*RERAIL, "verify", "--yes", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         stdin=subprocess.DEVNULL,

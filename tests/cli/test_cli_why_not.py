@@ -46,7 +46,7 @@ def test_which_cause_goes_before_it_and_what_was_not_seen(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     out = asked(capsys, "host-oom")
-    assert out.startswith("host-oom, <1%: ")
+    assert out.startswith("host-oom, below 0.01 %: ")
     assert "gpu-oom explains it better (9" in out and "[output:4]" in out
     assert 'a line such as "' in out
     assert "killed (exit-line: signal SIGKILL)" in out

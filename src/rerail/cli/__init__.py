@@ -144,6 +144,8 @@ def _apply_settings(
     if request is None or not request.is_quiet:
         for problem in settings.problems:
             bare.say(f"not used: {problem}")
+        if told := settings.refusal_for(command):
+            bare.say(told)
 
 
 def _refuse_what_is_no_log(name: str, args: Sequence[str], ctx: click.Context) -> None:

@@ -46,12 +46,14 @@ def _append_summary(recording: Recording, path: Path) -> list[str]:
 
     try:
         from rerail.diagnosis import answer_on_record
-        from rerail.report import append_to_file, step_summary
+        from rerail.platform.user_files import append_to_user_file
+        from rerail.report import step_summary
 
         with at_most(SUMMARY_SECONDS):
             folder = RunFolder(recording.folder)
             diagnosis = answer_on_record(folder) if recording.deserves_explanation else None
-            append_to_file(path, b"\n" + step_summary(folder, diagnosis).encode("utf-8", "replace"))
+            text = step_summary(folder, diagnosis)
+            append_to_user_file(path, b"\n" + text.encode("utf-8", "replace"))
     except (Exception, AnswerOverdue, KeyboardInterrupt) as error:
         if isinstance(error, KeyboardInterrupt):
             lose_patience()
@@ -65,10 +67,10 @@ def _write_metrics(recording: Recording, path: Path) -> list[str]:
         from rerail.report import last_metrics
 
         folder = RunFolder(recording.folder)
-        is_written = write_metrics(path, last_metrics(folder, died=recording.deserves_explanation))
+        problem = write_metrics(path, last_metrics(folder, died=recording.deserves_explanation))
     except Exception as error:
         return [f"the metrics were not written ({_in_short(error)})"]
-    return [] if is_written else [f"the metrics could not be written to {path}"]
+    return [f"the metrics were not written to {problem}"] if problem else []
 
 
 def close_in_trackers(recording: Recording, store: Store, *, wanted: bool) -> Closing | None:

@@ -79,6 +79,25 @@ def keep_option(function: F) -> F:
     )(function)
 
 
+def outputs_options(function: F) -> F:
+    """--keep-outputs and --yes: what becomes of what trials write."""
+    keep = click.option(
+        "--keep-outputs",
+        "keeps_outputs",
+        is_flag=True,
+        help="Keep what each trial wrote, in a folder of its own that is named at the end"
+        " [default: it is removed].",
+    )
+    yes = click.option(
+        "--yes",
+        "yes",
+        is_flag=True,
+        help="Do not ask: trials may write where CMD writes if this machine cannot keep them from"
+        " it, and go on if CMD fails in no run.",
+    )
+    return keep(yes(function))
+
+
 def end_gently_when_terminated() -> None:
     """SIGTERM as Ctrl-C: keep everything."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 
 from rerail import bare
+from rerail.cli._telling import echo
 from rerail.errors import RerailError, UsageError
 
 INTERRUPTED = 130
@@ -122,7 +123,7 @@ def _forget_standard_output() -> None:
 
 def _say(text: str) -> None:
     try:
-        click.echo(text, err=True)
+        echo(text.replace("\r", "\\x0d"), err=True)
     except OSError:
         pass
 

@@ -1,4 +1,4 @@
-"""Numbers as people type them: a length of time (90s, 30m, 2h), a number within bounds.
+"""Types of options: a length of time (90s, 30m, 2h), a number within bounds.
 
 What comes through is finite, and no time is longer than MOST_SECONDS: `nan` compares with nothing,
 so a range alone lets it pass, and timers of the system refuse what is much longer.
@@ -7,15 +7,15 @@ so a range alone lets it pass, and timers of the system refuse what is much long
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 import click
 
+from rerail.errors import UsageError
 from rerail.platform.deadline import MOST_SECONDS
+from rerail.platform.typed_quantities import parse_duration
 
 _TOO_LONG = "that is longer than thirty years"
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]
@@ -24,12 +24,12 @@ class Duration(click.ParamType):  # type: ignore[type-arg,unused-ignore]
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
         if isinstance(value, float):
             return value
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", str(value).strip())
-        if found is None or found[2] not in _UNITS or float(found[1]) <= 0.0:
-            self.fail(f"{value!r} is not a time: write 90s, 30m or 2h")
-        seconds = float(found[1]) * _UNITS[found[2]]
-        if seconds > MOST_SECONDS:
-            self.fail(_TOO_LONG)
+        try:
+            seconds = parse_duration(str(value))
+        except UsageError as error:
+            self.fail(f"{error.message}. {error.help_text}", param, ctx)
+        if seconds <= 0.0:
+            self.fail(f"{value!r} is no time at all", param, ctx)
         return seconds
 
 

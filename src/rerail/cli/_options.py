@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from rerail.cli._numbers import Seconds, WholeRange
+from rerail.cli._telling import echo
 from rerail.store import Store, find_home
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def say_notices(sentences: list[str]) -> None:
     """On standard error; one that is closed is no reason to fail."""
     for sentence in sentences:
         try:
-            click.echo(f"rerail: {sentence}", err=True)
+            echo(f"rerail: {sentence}", err=True)
         except OSError:
             return
 

@@ -15,11 +15,16 @@ from rerail.store import NO_FOLDER, layout
 def is_readable(recording: Recording) -> bool:
     """Whether there is a record that says how the command ended."""
     is_closed = layout.RUN not in dict(recording.missing)
-    return is_closed and (recording.folder / layout.RUN).is_file()
+    return is_closed and recording.store_answers and (recording.folder / layout.RUN).is_file()
 
 
 def about_record(recording: Recording, home: Path) -> list[str]:
     """Nothing to say of a record that is whole and where it belongs."""
+    if not recording.store_answers:
+        return [
+            f"the record in {recording.folder} is not complete: nothing could be written for 10 s;",
+            f"its disk may hang; when it answers, ask: rerail explain {recording.folder.name}",
+        ]
     homes = [(what, why) for what, why in recording.missing if what.startswith(NO_FOLDER)]
     refused = "; ".join(
         f"{what.removeprefix(NO_FOLDER)} could not be written ({why})" for what, why in homes

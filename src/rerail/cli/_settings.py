@@ -5,7 +5,8 @@ rerail.toml. Out: defaults for one command, each with where it comes from, and s
 cannot be used. What is typed wins over the environment, that over the project, that over the user.
 Promises: nothing in a file or a variable makes a command fail: what is wrong is left out and said.
 A file is only parsed if the word rerail is in it; a file of somebody else is not used, since a
-setting can name a command.
+setting can name a command. What a project's file sets that reaches outside of the project's own
+store is used only after `rerail config --allow` (see `_project_trust`).
 """
 
 from __future__ import annotations
@@ -18,16 +19,40 @@ from typing import Any
 
 import click
 
+from rerail.cli._project_trust import MOVES, RUNS, SENDS, STARTS, WRITES, is_allowed, refusal
 from rerail.errors import UsageError
 from rerail.store import read_regular
 
-# The settings; each is the long option of that name, wherever a command has it.
-NAMES = (
-    *("home", "notify", "notify-on", "metrics-file"),
-    *("stall", "on-stall", "restarts", "checkpoint", "resume-args", "allow", "backoff"),
-    *("quiet", "no-explain", "no-agent", "no-census", "no-trackers", "preload"),
-    *("jobs", "scheduler", "confidence", "budget", "keep", "port"),
-)
+# The settings; each is the long option of that name, wherever a command has it. The value says what
+# a project's file could do with it, for which the user has to allow it first; None: nothing outside
+# of the project's own store, so a project's file may always set it.
+EFFECT_OF: dict[str, str | None] = {
+    "home": MOVES,
+    "notify": RUNS,
+    "notify-on": None,
+    "metrics-file": WRITES,
+    "stall": None,
+    "on-stall": RUNS,
+    "restarts": STARTS,
+    "checkpoint": STARTS,
+    # resume-args can set a variable of the command, such as LD_PRELOAD.
+    "resume-args": STARTS,
+    "allow": STARTS,
+    "backoff": None,
+    "quiet": None,
+    "no-explain": None,
+    "no-agent": None,
+    "no-census": None,
+    "no-trackers": None,
+    "preload": None,
+    "jobs": None,
+    "scheduler": SENDS,
+    "confidence": None,
+    "budget": None,
+    "keep": None,
+    "port": None,
+}
+NAMES = tuple(EFFECT_OF)
 # These two read their variable themselves, for callers from Python too.
 READ_ELSEWHERE = ("home", "notify")
 # Variables that are no settings: of the agent, trials, jobs, notifications, --ask, tests.
@@ -81,6 +106,7 @@ class Settings:
         self.written: list[Setting] = []
         self.files: list[tuple[str, Path]] = []
         self.problems: list[str] = []
+        self.held_back: list[Setting] = []  # of the project's file, until the user allows them
         self.is_used = False
 
     @classmethod
@@ -91,6 +117,7 @@ class Settings:
         if instead is None:
             for folder in (cwd, *cwd.parents) if cwd is not None else ():
                 if settings._read_file(PROJECT, folder / "pyproject.toml"):
+                    settings._hold_back(folder, environ)
                     break
             if (path := user_file(environ)) is not None:
                 settings._read_file(USER, path)
@@ -114,8 +141,19 @@ class Settings:
     def forget(self, because: str) -> None:
         """Go on without any of them."""
         self.written.clear()
+        self.held_back.clear()
         self.is_used = False
         self.problems = [f"the settings, in this run: {because}; see `rerail config`"]
+
+    def refusal_for(self, command: click.Command | None = None) -> str | None:
+        """Return the line about what is held back, for one command or for all."""
+        names = None if command is None else {setting_name(o) for o in _all_settable(command)}
+        held = [s for s in self.held_back if names is None or s.name in names]
+        if not held or held[0].base is None:
+            return None
+        folder = held[0].base
+        effects = {setting.name: EFFECT_OF[setting.name] or "" for setting in held}
+        return refusal(folder, _short(folder / "pyproject.toml"), effects)
 
     def in_force(
         self, name: str, command: click.Command
@@ -136,6 +174,13 @@ class Settings:
                 except ValueError as error:
                     shown = "" if own in READ_ELSEWHERE else f" = {repr(setting.value)[:60]}"
                     self._leave_out(f"{setting.where}: {own}{shown}: {error}")
+
+    def _hold_back(self, folder: Path, environ: Mapping[str, str]) -> None:
+        """Leave out what a project's file may not set before the user has allowed it."""
+        reaching = [s for s in self.written if s.source == PROJECT and EFFECT_OF[s.name]]
+        if reaching and not is_allowed(folder, reaching, environ):
+            self.held_back = reaching
+            self.written = [setting for setting in self.written if setting not in reaching]
 
     def _read_variables(self, environ: Mapping[str, str]) -> None:
         known = {variable_of(name): name for name in NAMES}
@@ -215,6 +260,14 @@ def settable(command: click.Command) -> Iterator[click.Option]:
     for parameter in command.params:
         if isinstance(parameter, click.Option) and setting_name(parameter) in NAMES:
             yield parameter
+
+
+def _all_settable(command: click.Command) -> Iterator[click.Option]:
+    """The options of a command, or of all the commands in a group, that can be set."""
+    yield from settable(command)
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            yield from _all_settable(inner)
 
 
 def setting_name(option: click.Option) -> str:

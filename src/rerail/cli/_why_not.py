@@ -10,6 +10,9 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from rerail.platform.os_text import printable
+from rerail.wording import LEAST, percent
+
 if TYPE_CHECKING:
     from rerail.diagnosis import WhyNot
 
@@ -26,14 +29,14 @@ def render(answer: WhyNot) -> str:
     unseen = [item.text for item in answer.missing if not item.needs_recording]
     unrecorded = [item.text for item in answer.missing if item.needs_recording]
     against = [_quoted(item.text, item.source) for item in answer.against[:_MOST_AGAINST]]
-    lines = [_cut(f"{answer.id}, {_percent(answer.probability)}: {answer.title}", WIDTH)]
+    lines = [_cut(f"{answer.id}, {percent(max(answer.probability, LEAST))}: {answer.title}", WIDTH)]
     lines += _labelled("against", against or ["nothing that was observed"])
     unseen = [_cut(text, _COLUMN) for text in unseen[:_MOST_UNSEEN]]
     lines += _labelled("not seen", unseen or ["nothing: all that a log can show of it was seen"])
     lines += _labelled(
         "no log has", [_cut(text, _COLUMN) for text in unrecorded[:_MOST_UNRECORDED]]
     )
-    return "\n".join(_printable(line) for line in lines[:MOST_LINES])
+    return "\n".join(printable(line) for line in lines[:MOST_LINES])
 
 
 def _labelled(label: str, items: Sequence[str]) -> Iterator[str]:
@@ -52,11 +55,3 @@ def _quoted(text: str, source: str) -> str:
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: max(most - 1, 1)].rstrip()}…"
-
-
-def _printable(text: str) -> str:
-    return "".join(char if char.isprintable() else "?" for char in text)
-
-
-def _percent(probability: float) -> str:
-    return "<1%" if probability < 0.01 else f"{100 * probability:.0f}%"

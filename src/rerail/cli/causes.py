@@ -12,6 +12,7 @@ import click
 from rerail import api
 from rerail.cli._options import completes, json_option
 from rerail.cli._printing import print_json
+from rerail.cli._telling import echo
 from rerail.diagnosis import unknown_cause
 from rerail.errors import UsageError
 
@@ -52,7 +53,7 @@ def command(cause_id: str | None, new: tuple[str, str, str] | None, as_json: boo
         else:
             width = max(len(cause.id) for cause in found)
             for cause in found:
-                click.echo(_in_one_line(f"{cause.id:{width}}  {cause.title}"))
+                echo(_in_one_line(f"{cause.id:{width}}  {cause.title}"))
         return
     if cause_id not in catalogue:
         raise unknown_cause(cause_id)
@@ -61,18 +62,16 @@ def command(cause_id: str | None, new: tuple[str, str, str] | None, as_json: boo
     else:
         from rerail.report.cause_page import render
 
-        click.echo(render(catalogue[cause_id]))
+        echo(render(catalogue[cause_id]))
 
 
 def _start(cause_id: str, family: str, title: str) -> None:
     from rerail.catalogue import write_new_cause
 
     path = write_new_cause(cause_id, family, title)
-    click.echo(f"Fill in {path}")
-    click.echo(
-        "Until then the catalogue is refused; `rerail causes` names the lines that are left."
-    )
-    click.echo("Then: scripts/write-cause-pages, and pytest tests/catalogue")
+    echo(f"Fill in {path}")
+    echo("Until then the catalogue is refused; `rerail causes` names the lines that are left.")
+    echo("Then: scripts/write-cause-pages, and pytest tests/catalogue")
 
 
 def _print_list(catalogue: Sequence[Cause]) -> None:
@@ -82,9 +81,9 @@ def _print_list(catalogue: Sequence[Cause]) -> None:
     family = None
     for cause in catalogue:
         if cause.family != family:
-            click.echo(f"{chr(10) if family else ''}{FAMILIES[cause.family]}")
+            echo(f"{chr(10) if family else ''}{FAMILIES[cause.family]}")
             family = cause.family
-        click.echo(_in_columns(f"  {cause.id:{width}}  ", cause.title))
+        echo(_in_columns(f"  {cause.id:{width}}  ", cause.title))
 
 
 def _in_columns(label: str, title: str) -> str:

@@ -6,7 +6,6 @@ Ends with 1 when something fatal stands, 0 otherwise, 2 for wrong usage or an un
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -15,7 +14,9 @@ import click
 
 from rerail.cli._numbers import Seconds, WholeRange
 from rerail.cli._options import json_option
+from rerail.cli._telling import echo
 from rerail.errors import UsageError
+from rerail.platform.signal_names import signal_name
 
 if TYPE_CHECKING:
     from rerail.preflight import Check, Finding
@@ -101,11 +102,11 @@ def command(
 
 
 def _say(text: str) -> None:
-    click.echo(f"rerail: {text}", err=True)
+    echo(f"rerail: {text}", err=True)
 
 
 def _say_that_it_ends(signal_number: int) -> None:
-    name = signal.Signals(signal_number).name
+    name = signal_name(signal_number)
     # Not click.echo: a signal can come while it is in the middle of another line.
     os.write(2, f"rerail: {name}: ending what was started ...\n".encode())
 
@@ -186,8 +187,8 @@ def _answer_files(names: tuple[str, ...], *, as_json: bool) -> int:
         )
     else:
         for finding in findings:
-            click.echo(finding.title)
+            echo(finding.title)
             for line in (finding.why, *(f"→ {action}" for action in finding.do)):
                 if line:
-                    click.echo(f"  {line}")
+                    echo(f"  {line}")
     return 1 if any(finding.level == "fatal" for finding in findings) else 0

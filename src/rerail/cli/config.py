@@ -2,7 +2,7 @@
 
 In: the variables RERAIL_*, pyproject.toml, the user's rerail.toml. Out: a table or one JSON
 document; addresses of receivers are shown without their secrets. Ends with 1 if something in there
-cannot be used.
+cannot be used. With --allow, what the project's file sets is allowed first.
 """
 
 from __future__ import annotations
@@ -17,12 +17,28 @@ import click
 from rerail.cli._discovery import command_names, load_command
 from rerail.cli._options import json_option
 from rerail.cli._printing import console, print_json
-from rerail.cli._settings import NAMES, Settings, settable, setting_name, user_file, variable_of
+from rerail.cli._project_trust import allow
+from rerail.cli._settings import (
+    EFFECT_OF,
+    NAMES,
+    Settings,
+    settable,
+    setting_name,
+    user_file,
+    variable_of,
+)
 
 
 @click.command(name="config", epilog="Example: rerail config --json | jq '.settings[].name'")
+@click.option(
+    "--allow",
+    "allows",
+    is_flag=True,
+    help="First allow what the project's file sets now, also if it runs commands, writes files,"
+    " moves the store, changes how CMD is started or sends work to other machines.",
+)
 @json_option
-def command(as_json: bool) -> int:
+def command(allows: bool, as_json: bool) -> int:
     """Show which settings are in force here, and where each comes from.
 
     What is typed wins over the environment (RERAIL_STALL=300), that over [tool.rerail] of the
@@ -33,12 +49,28 @@ def command(as_json: bool) -> int:
     except OSError:
         cwd = None
     settings = Settings.read(os.environ, cwd)
+    if allows:
+        _allow(settings, is_silent=as_json)
+        settings = Settings.read(os.environ, cwd)
     document = _document(settings)
+    told = settings.refusal_for()
     if as_json:
-        print_json(document)
+        print_json({**document, "problems": [*document["problems"], *([told] if told else [])]})
     else:
         _show(document)
-    return 1 if document["problems"] else 0
+        if told:
+            console().print(told, markup=False, soft_wrap=True)
+    return 1 if document["problems"] or told else 0
+
+
+def _allow(settings: Settings, *, is_silent: bool) -> None:
+    """Allow what is held back, and say what that is."""
+    held = settings.held_back
+    if held and held[0].base is not None:
+        allow(held[0].base, held, os.environ)
+    lines = [f"allowed: {s.name} ({s.where}): can {EFFECT_OF[s.name]}" for s in held]
+    for line in [] if is_silent else lines or ["There is nothing here that has to be allowed."]:
+        console().print(line, markup=False, soft_wrap=True)
 
 
 def _document(settings: Settings) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import click
 from rerail import api
 from rerail.cli._options import completes, home_option, json_option
 from rerail.cli._printing import print_json, print_json_line
+from rerail.cli._telling import echo
 from rerail.diagnosis import Diagnosis
 from rerail.errors import RerailError, UsageError
 from rerail.records import Outcome
@@ -114,7 +115,7 @@ def _server(url: str | None, model: str | None, may_be_plain: bool) -> ChatServe
     from rerail.diagnosis import server_of
 
     def tell(what_is_sent: str) -> None:
-        click.echo(f"rerail: {what_is_sent}", err=True)
+        echo(f"rerail: {what_is_sent}", err=True)
 
     return server_of(url, model, may_be_plain=may_be_plain, tell=tell)
 
@@ -134,7 +135,7 @@ def _each(
             diagnosis = _diagnosis((name,), home, server)
         except RerailError as unreadable:
             error = unreadable.message
-            click.echo(f"rerail: {error}", err=True)
+            echo(f"rerail: {error}", err=True)
             diagnosis = Diagnosis(Outcome("unknown", error))
             status = UNREADABLE
         asked = None if error else why_not
@@ -143,7 +144,7 @@ def _each(
         if as_json:
             print_json_line({**document, **({"error": error} if error else {})})
         else:
-            click.echo(f"{chr(10) if at else ''}== {name}")
+            echo(f"{chr(10) if at else ''}== {name}")
             _show(diagnosis, document, asked)
     return status
 
@@ -152,7 +153,7 @@ def _diagnosis(what: tuple[str, ...], home: Path | None, server: ChatServer | No
     _say_that_it_takes_long(what)
     diagnosis = api.explain(sys.stdin.buffer if what == ("-",) else what, home=home, ask=server)
     if diagnosis.skipped:
-        click.echo(f"rerail: {_passed_over(diagnosis.skipped)}", err=True)
+        echo(f"rerail: {_passed_over(diagnosis.skipped)}", err=True)
     return diagnosis
 
 
@@ -162,7 +163,7 @@ def _say_that_it_takes_long(what: tuple[str, ...]) -> None:
         return
     count = sum(len(files) for name in what if name != "-" for _, _, files in os.walk(name))
     if count >= MANY_LOGS:
-        click.echo(f"rerail: looking at {count:,} logs …", err=True)
+        echo(f"rerail: looking at {count:,} logs …", err=True)
 
 
 def _passed_over(skipped: Sequence[tuple[str, str]]) -> str:
@@ -198,15 +199,15 @@ def _show(diagnosis: Diagnosis, document: dict[str, Any], why_not: str | None) -
     if why_not is not None:
         from rerail.cli._why_not import render
 
-        click.echo(render(diagnosis.why_not(why_not)))
+        echo(render(diagnosis.why_not(why_not)))
         if diagnosis.second_opinion is not None:
-            click.echo(terminal.second_opinion(diagnosis.second_opinion.to_json()))
+            echo(terminal.second_opinion(diagnosis.second_opinion.to_json()))
         return
     terminal.show(document, sys.stdout)
     if document.get("job"):
         from rerail.jobs import node_table
 
-        click.echo(node_table(document["job"]))
+        echo(node_table(document["job"]))
 
 
 def _headline_if_stopped(diagnosis: Diagnosis, home: Path | None) -> str | None:

@@ -22,6 +22,7 @@ from rerail.cli._experiments import (
     has_screen,
     keep_option,
     notify_answer,
+    outputs_options,
 )
 from rerail.cli._numbers import WholeRange
 from rerail.cli._options import (
@@ -34,6 +35,7 @@ from rerail.cli._options import (
     store_to_read,
     store_to_write,
 )
+from rerail.cli._telling import echo
 from rerail.errors import UsageError
 
 if TYPE_CHECKING:
@@ -121,9 +123,7 @@ if TYPE_CHECKING:
     help="Find the commit that brought the failure, also one that comes at random.",
 )
 @fresh_option
-@click.option(
-    "--yes", "yes", is_flag=True, help="Do not ask whether to go on if CMD fails in no run."
-)
+@outputs_options
 @click.option("--list", "lists", is_flag=True, help="Only show which changes apply to CMD.")
 @json_option
 @command_argument
@@ -148,6 +148,7 @@ def command(
     edits: str | None,
     bisect: str | None,
     fresh: bool,
+    keeps_outputs: bool,
     yes: bool,
     lists: bool,
     as_json: bool,
@@ -187,6 +188,8 @@ def command(
         edits=edits,
         bisect=bisect,
         goes_on_unasked=yes,
+        keeps_outputs=keeps_outputs,
+        may_write=yes,
     )
     document = _investigate(command, tries, home, options)
     from rerail.investigation import summary_lines
@@ -209,7 +212,7 @@ def _investigate(
         view = LiveView(console(to_stderr=True), asker())
         with view.live:
             return investigate(command, tries, store, options, view)
-    lines = Lines(lambda text: click.echo(f"rerail: {text}", err=True), asker())
+    lines = Lines(lambda text: echo(f"rerail: {text}", err=True), asker())
     return investigate(command, tries, store, options, lines)
 
 
@@ -233,7 +236,7 @@ def _upgraded(
         store = store_to_write(home)
         found = upgrades_since(since, list(command), Path.cwd(), os.environ, store)
     for note in found.notes:
-        click.echo(f"rerail: {note}", err=True)
+        echo(f"rerail: {note}", err=True)
     return found.changes
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from rerail.cli._options import completes, home_option, json_option, store_to_read
+from rerail.cli._telling import echo
 from rerail.wording import bytes_in_words
 
 
@@ -54,15 +55,15 @@ def command(run: str, target: Path | None, dry_run: bool, home: Path | None, as_
         )
         return 0
     for name, data in package.files:
-        click.echo(f"  {name:<22}{bytes_in_words(len(data)):>10}")
+        echo(f"  {name:<22}{bytes_in_words(len(data)):>10}")
     if package.masked:
-        click.echo("Masked:")
+        echo("Masked:")
         for kind, count in package.masked.items():
-            click.echo(f"  {kind:<34}{count:>7} {'place' if count == 1 else 'places'}")
+            echo(f"  {kind:<34}{count:>7} {'place' if count == 1 else 'places'}")
     else:
-        click.echo("Nothing had to be masked.")
+        echo("Nothing had to be masked.")
     if size is None:
-        click.echo(f"Nothing was written. Without --dry-run: {path}")
+        echo(f"Nothing was written. Without --dry-run: {path}")
     else:
-        click.echo(f"Wrote {path} ({bytes_in_words(size)}) about run {folder.id}.")
+        echo(f"Wrote {path} ({bytes_in_words(size)}) about run {folder.id}.")
     return 0

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from rerail.cli._options import completes, home_option, json_option, store_to_read
+from rerail.cli._telling import echo
 from rerail.wording import bytes_in_words
 
 
@@ -82,6 +83,6 @@ def _tell(path: Path, run_id: str, size: int, is_shared: bool, as_json: bool) ->
         print_json({"schema": 1, "run": run_id, "file": str(path), "bytes": size})
     else:
         readers = "Others on this machine may read it." if is_shared else "Only you may read it."
-        click.echo(f"Wrote {path} ({bytes_in_words(size)}) about run {run_id}.")
-        click.echo(f"{readers} Secrets are masked in it; paths, names of people and machines,")
-        click.echo("the environment and the output are not. To send it: rerail pack " + run_id)
+        echo(f"Wrote {path} ({bytes_in_words(size)}) about run {run_id}.")
+        echo(f"{readers} Secrets are masked in it; paths, names of people and machines,")
+        echo("the environment and the output are not. To send it: rerail pack " + run_id)

@@ -14,14 +14,11 @@ import click
 
 from rerail.cli._options import completes, home_option, json_option, store_to_read
 from rerail.cli._printing import print_json
+from rerail.cli._telling import echo
 from rerail.errors import RerailError, UnknownRun, UsageError
-from rerail.platform.deadline import MOST_SECONDS
-from rerail.platform.patterns import linear
+from rerail.platform.typed_quantities import parse_duration
 from rerail.store import Store, folder_bytes
 from rerail.wording import bytes_in_words, counted
-
-_AGE = linear(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)")
-_SECONDS = {"s": 1, "min": 60, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 @click.command(name="rm", epilog="Example: rerail rm --older-than 30d")
@@ -53,7 +50,7 @@ def command(
             size = None
         except RerailError as error:
             refused.append({"id": run_id, "why": error.message})
-            click.echo(f"rerail: {error.message}", err=True)
+            echo(f"rerail: {error.message}", err=True)
             continue
         if size is None:
             gone.append(run_id)
@@ -65,18 +62,10 @@ def command(
         print_json({"schema": 1, **document})
         return 1 if refused else 0
     if removed or not refused:
-        click.echo(f"{counted(len(removed), 'run')} removed, {bytes_in_words(freed)} freed.")
+        echo(f"{counted(len(removed), 'run')} removed, {bytes_in_words(freed)} freed.")
     if gone:
-        click.echo(f"{counted(len(gone), 'run')} had been removed by somebody else meanwhile.")
+        echo(f"{counted(len(gone), 'run')} had been removed by somebody else meanwhile.")
     return 1 if refused else 0
-
-
-def parse_age(text: str) -> float:
-    """Seconds for "30d", "12 h", "90min"."""
-    found = _AGE.fullmatch(text.strip().lower())
-    if not found:
-        raise UsageError(f"not an age: {text!r}", "Write it like 12h, 30d or 8w.")
-    return min(float(found[1]) * _SECONDS[found[2]], MOST_SECONDS)
 
 
 def _choose(store: Store, names: Sequence[str], older_than: str | None) -> dict[str, int]:
@@ -92,7 +81,7 @@ def _choose(store: Store, names: Sequence[str], older_than: str | None) -> dict[
             raise UsageError(f"{path} is not in {store.home}", "Give its store with --home.")
         chosen[path.name] = folder_bytes(path)
     if older_than is not None:
-        before = time.time() - parse_age(older_than)
+        before = time.time() - parse_duration(older_than, needs_unit=True)
         for summary in store.summaries():
             if summary.info.started_unix < before and summary.info.state != "running":
                 chosen[summary.path.name] = summary.size_bytes

@@ -37,6 +37,7 @@ from rerail.cli._options import (
     was_typed,
 )
 from rerail.cli._record_words import about_record, is_readable
+from rerail.cli._telling import echo
 from rerail.errors import UsageError
 from rerail.platform.own_process import lose_patience
 from rerail.recorder import CommandNotStarted, Recording, RunOptions, record
@@ -402,6 +403,9 @@ def _write_story(story: Story, store: Store, json_to: int) -> None:
     """The diagnosis of the last attempt, and what all of them were."""
     from rerail.cli._explaining import explain_recording
 
+    if not is_readable(story.recording):
+        _tell_without_record(story.recording, is_quiet=True, json_to=json_to)
+        return
     document = json.loads(explain_recording(story.recording.folder, store, shows=False))
     document["attempts"] = story.to_json()
     document["ended_because"] = story.ended_because
@@ -445,6 +449,6 @@ def _flush() -> None:
 
 def _say(text: str) -> None:
     try:
-        click.echo(f"rerail: {text}", err=True)
+        echo(f"rerail: {text}", err=True)
     except OSError:
         pass

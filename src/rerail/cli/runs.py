@@ -19,6 +19,8 @@ from rerail.api import Run, Runs
 from rerail.cli._numbers import WholeRange
 from rerail.cli._options import completes, home_option, json_option
 from rerail.cli._printing import console, print_json
+from rerail.cli._telling import echo
+from rerail.platform.os_text import printable, shown
 from rerail.report.run_list import Entry, entries_of, group_of
 from rerail.report.run_table import SHORTEST_KEY
 from rerail.store import layout
@@ -192,21 +194,15 @@ def _nothing(on_record: Runs, only_failed: bool) -> list[str]:
     if on_record:
         return ["No run on record is like that."]
     return [
-        f"Nothing is recorded in {on_record.home}.",
+        f"Nothing is recorded in {shown(str(on_record.home))}.",
         "Record a run with `rerail run -- CMD`.",
     ]
 
 
 def _say_what_was_passed_over(listing: Runs) -> None:
     for name, why in listing.unreadable[:_MOST_WORDS]:
-        click.echo(f"rerail: {_printable(name)} is not listed: {_printable(why)}", err=True)
+        echo(f"rerail: {printable(name)} is not listed: {printable(why)}", err=True)
     if (more := len(listing.unreadable) - _MOST_WORDS) > 0:
-        click.echo(f"rerail: {more} more cannot be read either; --json names them", err=True)
+        echo(f"rerail: {more} more cannot be read either; --json names them", err=True)
     if listing.index_problem:
-        click.echo(
-            f"rerail: the list was made without {layout.INDEX}: {listing.index_problem}", err=True
-        )
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text)
+        echo(f"rerail: the list was made without {layout.INDEX}: {listing.index_problem}", err=True)

@@ -16,6 +16,7 @@ import click
 from rerail import api
 from rerail.cli._options import completes, home_option, json_option
 from rerail.cli._printing import console, print_json, print_json_line
+from rerail.cli._telling import echo
 from rerail.errors import UsageError
 from rerail.store import RunFolder
 
@@ -127,7 +128,7 @@ def _follow_in_lines(folder: RunFolder) -> None:
         if view.state != "running":
             return
         if time.monotonic() - printed_at >= LINE_SECONDS:
-            click.echo(status_line(view))
+            echo(status_line(view))
             printed_at = time.monotonic()
         time.sleep(REFRESH_SECONDS)
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from rerail.cli._telling import echo
+
 
 @click.command(name="skill", epilog="Example: rerail skill --install skills")
 @click.option(
@@ -22,5 +24,5 @@ def command(folder: Path | None) -> int:
     if folder is None:
         click.echo(skill_text(), nl=False)
         return 0
-    click.echo(f"written: {install_skill(folder)}")
+    echo(f"written: {install_skill(folder)}")
     return 0

@@ -13,7 +13,9 @@ from rerail import api
 from rerail.cli._numbers import WholeRange
 from rerail.cli._options import completes, home_option, json_option
 from rerail.cli._printing import console, print_json
+from rerail.cli._telling import echo
 from rerail.errors import UsageError
+from rerail.platform.os_text import shown
 from rerail.store import RunFolder
 from rerail.wording import cut, file_name
 
@@ -47,8 +49,8 @@ def command(run: str, pid: int | None, home: Path | None, as_json: bool) -> int:
     else:
         found = stacks_now.last_taken(material)
         if found is None:
-            click.echo(f"rerail: {folder.id} is over, and no stacks were taken of it", err=True)
-            click.echo(f"rerail explain {folder.id} says where it died.", err=True)
+            echo(f"rerail: {folder.id} is over, and no stacks were taken of it", err=True)
+            echo(f"rerail explain {folder.id} says where it died.", err=True)
             return 1
         stall, what = found
         taken, said = "recorded", f"{_typed(folder)}: {what}"
@@ -57,10 +59,10 @@ def command(run: str, pid: int | None, home: Path | None, as_json: bool) -> int:
         return 0 if stall.stacks else 1
     lines = stacks_now.lines_of(material, stall)
     if not lines:
-        click.echo("rerail: nothing could be read of its processes", err=True)
+        echo("rerail: nothing could be read of its processes", err=True)
         return 1
     width = console().width
-    click.echo("\n".join(cut(line, width) for line in [said, *lines]))
+    echo("\n".join(cut(line, width) for line in [shown(said).replace("\n", " "), *lines]))
     return 0
 
 

@@ -22,6 +22,7 @@ from rerail.cli._options import (
     say_notices,
     store_to_write,
 )
+from rerail.cli._telling import echo
 from rerail.errors import UsageError
 
 if TYPE_CHECKING:
@@ -147,6 +148,8 @@ def _notify(notifier: Notifier | None, file: Path, study: Study, table: StudyTab
 @click.argument("command_words", nargs=-1, type=click.UNPROCESSED, metavar="-- CMD...")
 def new(target: Path, command_words: tuple[str, ...]) -> None:
     """Write a first, commented study file from a command."""
+    from rerail.platform.os_text import to_bytes
+    from rerail.platform.user_files import advice_on, create_user_file
     from rerail.study import write_starter
 
     if not command_words:
@@ -156,15 +159,16 @@ def new(target: Path, command_words: tuple[str, ...]) -> None:
         )
     text = write_starter(command_words, target.absolute().parent)
     try:
-        with target.open("x", encoding="utf-8") as out:
-            out.write(text)
+        create_user_file(target, to_bytes(text))
     except FileExistsError:
         raise UsageError(
             f"{target} is there already: not overwritten", "Name another: -o FILE"
         ) from None
     except OSError as error:
-        raise UsageError(f"cannot write {target}: {error.strerror}") from None
-    click.echo(f"{target} is written. Give it axes, then: rerail study {target}")
+        raise UsageError(
+            f"cannot write {target}: {error.strerror}", advice_on(error, target, "-o FILE")
+        ) from None
+    echo(f"{target} is written. Give it axes, then: rerail study {target}")
 
 
 @command.command("status", epilog="Example: rerail study status ablation.toml")
@@ -199,7 +203,7 @@ def report(file: Path, html_to: str | None, csv_to: str | None, as_json: bool) -
     written = _write_report(study, table, html_to, csv_to)
     _show(table, as_json=as_json)
     for path in written:
-        click.echo(f"written: {path}", err=True)
+        echo(f"written: {path}", err=True)
     return 0 if table.is_complete else 1
 
 
@@ -207,10 +211,10 @@ class _Lines:
     """Tells a person on standard error, one line at a time."""
 
     def said(self, text: str) -> None:
-        click.echo(f"rerail: {text}", err=True)
+        echo(f"rerail: {text}", err=True)
 
     def cell(self, name: str, text: str) -> None:
-        click.echo(f"rerail: {name}: {text}", err=True)
+        echo(f"rerail: {name}: {text}", err=True)
 
 
 def _table_of(file: Path) -> tuple[Study, StudyTable]:
@@ -247,21 +251,27 @@ def _write_report(
     study: Study, table: StudyTable, html_to: str | None = None, csv_to: str | None = None
 ) -> list[Path]:
     """The page and the CSV, both replaced whole; they can be made again at any time."""
-    from rerail.store import layout
+    from rerail.platform.user_files import advice_on, write_user_file
     from rerail.study.html import render
     from rerail.study.table import to_csv
 
     html = Path(html_to) if html_to else study.folder / "report.html"
     csv = Path(csv_to) if csv_to else study.folder / "table.csv"
-    for path, text in ((html, render(table)), (csv, to_csv(table))):
+    outputs = ((html, render(table), "--html FILE"), (csv, to_csv(table), "--csv FILE"))
+    for path, text, option in outputs:
         try:
-            layout.replace_file(path, text.encode("utf-8", "replace"))
+            write_user_file(path, text.encode("utf-8", "replace"), 0o600)
         except OSError as error:
-            raise UsageError(f"cannot write {path}: {error.strerror}") from None
+            raise UsageError(
+                f"cannot write {path}: {error.strerror}", advice_on(error, path, option)
+            ) from None
     return [html, csv]
 
 
 def _say_next(file: Path, study: Study, table: StudyTable) -> None:
     if table.count("failed"):
-        click.echo(f"Try those that failed once more: rerail study {file} --again", err=True)
-    click.echo(f"The page with plots is {study.folder / 'report.html'}", err=True)
+        echo(f"Try those that failed once more: rerail study {file} --again", err=True)
+    if changed := [state.cell.name for state in table.cells if state.damage]:
+        folder = study.results / changed[0]
+        echo(f"To have {changed[0]} run again, move {folder} away.", err=True)
+    echo(f"The page with plots is {study.folder / 'report.html'}", err=True)

@@ -12,6 +12,7 @@ import click
 
 from rerail.cli._numbers import WholeRange
 from rerail.cli._options import home_option, json_option, store_to_read
+from rerail.cli._telling import echo
 
 if TYPE_CHECKING:
     from rerail.ui import UiSettings
@@ -54,36 +55,40 @@ def command(port: int | None, host: str, opens: bool, home: Path | None, as_json
 
     def announce(address: str, settings: UiSettings) -> None:
         _tell(address, settings, as_json)
-        if opens:
-            import webbrowser
-
-            webbrowser.open(address)
-        make_room_for_others()  # after the browser, which would inherit it
+        make_room_for_others()
 
     store = store_to_read(home)
     wanted = DEFAULT_PORT if port is None else port
     try:
-        serve(UiSettings(store.home, host, wanted), announce)
+        serve(UiSettings(store.home, host, wanted), announce, opens=opens)
     except UsageError:
         if port is not None:
             raise
-        serve(UiSettings(store.home, host, 0), announce)  # the usual one is taken
+        # The usual port is taken.
+        serve(UiSettings(store.home, host, 0), announce, opens=opens)
     return 0
 
 
 def _tell(address: str, settings: UiSettings, as_json: bool) -> None:
     from rerail.cli._printing import print_json
+    from rerail.ui import plain_address_of
 
     if as_json:
-        print_json({"schema": 1, "address": address, "home": str(settings.home)})
+        document = {"schema": 1, "address": address, "home": str(settings.home)}
+        plain = {"plain_address": plain_address_of(settings), "token": settings.token}
+        print_json({**document, **plain})
         return
-    click.echo(f"The runs in {settings.home} are at\n\n  {address}\n")
+    echo(f"The runs in {settings.home} are at\n\n  {address}\n")
     if not settings.home.is_dir():
-        click.echo("There are none yet: `rerail run -- python train.py` makes the first.")
+        echo("There are none yet: `rerail run -- python train.py` makes the first.")
     if settings.is_local:
-        click.echo("Only this machine can open it. Ctrl-C ends it.")
+        echo(
+            "Only this machine can open it. Ctrl-C ends it.\n"
+            f"If the browser does not find that name, open {plain_address_of(settings)} and type\n"
+            "the token (what follows `token=`) as the password, with any user name."
+        )
     else:
-        click.echo(
+        echo(
             f"Listening on {settings.host}: everybody on the network who has this address can\n"
             "read the commands, paths, environments and output of every run here, and what is\n"
             "sent is not encrypted. Safer is an SSH tunnel to a `rerail ui` on loopback:\n"

@@ -13,6 +13,7 @@ import click
 
 from rerail.cli._experiments import (
     answer,
+    asker,
     budget_option,
     checkpoint_options,
     confidence_option,
@@ -21,6 +22,7 @@ from rerail.cli._experiments import (
     has_screen,
     keep_option,
     notify_answer,
+    outputs_options,
 )
 from rerail.cli._options import (
     command_argument,
@@ -31,6 +33,7 @@ from rerail.cli._options import (
     stall_option,
     store_to_write,
 )
+from rerail.cli._telling import echo
 from rerail.errors import UsageError
 
 if TYPE_CHECKING:
@@ -58,6 +61,7 @@ if TYPE_CHECKING:
 @notify_options
 @checkpoint_options
 @keep_option
+@outputs_options
 @fresh_option
 @json_option
 @command_argument
@@ -70,6 +74,8 @@ def command(
     checkpoint: str | None,
     resume_args: str | None,
     keeps_environments: bool,
+    keeps_outputs: bool,
+    yes: bool,
     fresh: bool,
     as_json: bool,
     command: tuple[str, ...],
@@ -95,6 +101,8 @@ def command(
         checkpoint=checkpoint,
         resume_args=resume_args,
         keeps_environments=keeps_environments,
+        keeps_outputs=keeps_outputs,
+        may_write=yes,
     )
     document = _verify(command, changes, home, options)
     status = answer(document, document["summary"], as_json=as_json, good_status="proven")
@@ -112,8 +120,8 @@ def _verify(
     end_gently_when_terminated()
     store = store_to_write(home)
     if has_screen():
-        screen = Screen(console(to_stderr=True))
+        screen = Screen(console(to_stderr=True), asker())
         with screen.live:
             return verify(command, changes, store, options, screen)
-    lines = Lines(lambda text: click.echo(paragraph(text), err=True))
+    lines = Lines(lambda text: echo(paragraph(text), err=True), asker())
     return verify(command, changes, store, options, lines)
