@@ -70,20 +70,30 @@ def duration_in_words(seconds: float) -> str:
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
 
 
-def chance_in_words(chance: float) -> str:
-    """A probability as a person says it: neither nothing nor certainty unless it is exactly that.
+# Probabilities on record are rounded: what is nothing there is not nothing.
+LEAST = 1e-9
 
-    "62 %", "3.4 %", "99.3 %", "below 0.01 %", "above 99.99 %".
+
+def percent(chance: float, digits: int = 0) -> str:
+    """Return a probability as "97 %": neither 0 nor 100 unless it is exactly that.
+
+    `digits` are decimals, for what is compared with a threshold. Near 0 and 100 there are more:
+    "3.4 %", "99.3 %", "0.04 %", "below 0.01 %", "above 99.99 %".
     """
-    if chance <= 0.0 or chance >= 1.0:
-        return "100 %" if chance >= 1.0 else "0 %"
-    if chance < 0.0001:
+    if 0.0 < chance < 0.0001:
         return "below 0.01 %"
-    if chance > 0.9999:
+    if 0.9999 < chance < 1.0:
         return "above 99.99 %"
-    distance = min(chance, 1.0 - chance)
-    digits = 0 if distance >= 0.0995 else 1 if distance >= 0.001 else 2
-    return f"{100.0 * chance:.{digits}f} %"
+    if 0.0 < chance < 1.0:
+        distance = min(chance, 1.0 - chance)
+        digits = max(digits, 0 if distance >= 0.01 else 1 if distance >= 0.001 else 2)
+    number = f"{100.0 * chance:.{digits}f}"
+    return f"{number.rstrip('0').rstrip('.') if '.' in number else number} %"
+
+
+def share_in_percent(share: float, form: str = ".0f") -> str:
+    """Return a measured share as "97 %"; it may be above 100 %, and 0 % may be a little."""
+    return f"{100.0 * share:{form}} %"
 
 
 def role_in_words(role: str | None) -> str:

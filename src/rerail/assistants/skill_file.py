@@ -10,6 +10,7 @@ from pathlib import Path
 
 import rerail
 from rerail.errors import UsageError
+from rerail.platform.user_files import advice_on, write_user_file
 
 _NAME = "SKILL.md"
 
@@ -23,12 +24,19 @@ def install_skill(folder: Path) -> Path:
     target = folder / "rerail" / _NAME
     text = skill_text()
     try:
+        if target.exists() and not target.is_file():
+            raise UsageError(
+                f"{target} is not a regular file: not written",
+                "Remove it, or name another folder with --install DIR.",
+            )
         if target.exists() and target.read_text(encoding="utf-8", errors="replace") != text:
             raise UsageError(
                 f"{target} is another version: not overwritten", "Remove it, and install it again."
             )
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
+        write_user_file(target, text.encode())
     except OSError as error:
-        raise UsageError(f"cannot write {target}: {error.strerror}") from None
+        raise UsageError(
+            f"cannot write {target}: {error.strerror}", advice_on(error, target, "--install DIR")
+        ) from None
     return target

@@ -16,6 +16,7 @@ from typing import Any
 from rerail import api
 from rerail.assistants.bounded import bounded
 from rerail.errors import UsageError
+from rerail.platform.os_text import printable
 from rerail.platform.terminal_text import last_drawn
 from rerail.privacy import SecretRedactor
 from rerail.store import RunFolder, Store, encode, find_home, tree_columns
@@ -26,6 +27,7 @@ UNTRUSTED = (
 )
 MOST_LINES = 400
 _TAIL_LINES = 60
+_MOST_BYTES = 4 << 20  # of output that is read for one answer
 _MOST_POINTS = 200
 _COLUMNS = (
     *("t_seconds", "rss_bytes", "cpu_seconds", "machine_available_bytes"),
@@ -48,6 +50,8 @@ class Tools:
     def runs(self, limit: int = 20) -> dict[str, Any]:
         """The runs on record, newest first: id, command, how each ended, its cause and headline."""
         found = api.runs(self._home)
+        own = set(self._store().own_ids())
+        found[:] = [run for run in found if run.id in own]
         rows = [encode(run.to_json()) for run in found[: max(1, min(limit, 100))]]
         return _recorded({"home": str(found.home), "count": len(found), "runs": rows})
 
@@ -60,7 +64,7 @@ class Tools:
 
         folder = self._folder(run)
         info = folder.info()
-        history = Store(find_home(self._home, for_reading=True)).history(info)
+        history = self._store().history(info)
         document = {
             "run": folder.id,
             "state": info.state,
@@ -80,7 +84,7 @@ class Tools:
         if first <= 0:
             return _recorded({"run": folder.id, "lines": self._lines(folder, MOST_LINES)}, folder)
         until = min(last if last >= first else first + MOST_LINES - 1, first + MOST_LINES - 1)
-        lines = [_line(line) for line in folder.output().lines(first, until)]
+        lines = [_line(line) for line in folder.output().lines(first, until, _MOST_BYTES)]
         return _recorded({"run": folder.id, "lines": lines}, folder)
 
     def stacks(self, run: str = "last") -> dict[str, Any]:
@@ -113,7 +117,11 @@ class Tools:
         return bounded({"cause": encode(known[cause])})  # type: ignore[no-any-return]
 
     def _folder(self, run: str) -> RunFolder:
-        return RunFolder(api.open_run(run, home=self._home).folder)
+        """The run of this store that an assistant named."""
+        return self._store().resolve_inside(run)
+
+    def _store(self) -> Store:
+        return Store(find_home(self._home, for_reading=True))
 
     def _lines(self, folder: RunFolder, last_lines: int) -> list[str]:
         return [_line(line) for line in folder.output().tail(last_lines)]
@@ -144,7 +152,7 @@ class Tools:
 
 def _line(line: Any) -> str:
     text = last_drawn(line.text.decode("utf-8", "replace"))
-    return f"{line.number}| " + "".join(c for c in text if c.isprintable() or c == "\t")
+    return f"{line.number}| {printable(text)}"
 
 
 def _recorded(document: dict[str, Any], folder: RunFolder | None = None) -> dict[str, Any]:

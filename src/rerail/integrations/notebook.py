@@ -111,7 +111,8 @@ _kernel = _KernelRecord()
 
 def _bring_in_agent(variables: dict[str, str]) -> None:
     """As sitecustomize does in a program that is started; children of the kernel get none."""
-    os.environ.update({name: variables[name] for name in ("RERAIL_AGENT", "RERAIL_T0")})
+    names = ("RERAIL_AGENT", "RERAIL_AGENT_MEMORY", "RERAIL_T0")
+    os.environ.update({name: variables.get(name, "") for name in names})
     sys.path.insert(0, str(STUB))
     try:
         import rerail_agent  # type: ignore[import-not-found]

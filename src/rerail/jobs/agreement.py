@@ -21,6 +21,7 @@ from typing import Any
 from rerail.jobs.membership import is_path_part
 from rerail.jobs.place import Place, open_place
 from rerail.jobs.records import HELLO, SCHEMA
+from rerail.platform.os_text import printable
 
 PATIENCE_SECONDS = 15.0
 _POLL_SECONDS = 0.5
@@ -101,4 +102,4 @@ def _names(place: Place, sign: str) -> Sequence[str] | None:
     if not isinstance(names, list):
         return None
     texts = [name for name in names[:_MOST_NAMES] if isinstance(name, str)]
-    return ["".join(c if c.isprintable() else "?" for c in name[:_MOST_TEXT]) for name in texts]
+    return [printable(name[:_MOST_TEXT]) for name in texts]

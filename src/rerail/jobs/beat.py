@@ -13,7 +13,7 @@ from typing import Any
 
 from rerail.jobs.records import SCHEMA
 from rerail.records import BlackBox
-from rerail.store import BoxReader, layout
+from rerail.store import AgentFiles, BoxReader
 
 _MOST_RANKS = 64
 _STEPS_TOLD = 24  # of each rank: two of them bound a clock to a step's length
@@ -30,7 +30,7 @@ class Pulse:
     def __init__(self, folder: Path, t0_ns: int, beat_seconds: float) -> None:
         self._t0_ns = t0_ns
         self._beat_seconds = beat_seconds
-        self._boxes = BoxReader(folder / layout.AGENT, t0_ns)
+        self._boxes = BoxReader(AgentFiles(folder), t0_ns)
         self._number = 0
         self._links: dict[str, bool] = {}
         self._changes: deque[list[Any]] = deque(maxlen=_MOST_CHANGES)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rerail.platform.os_text import printable
+
 SCHEMA = 1
 HELLO, BEAT, GOODBYE = "hello", "beat", "goodbye"
 _MOST_ITEMS = 512
@@ -188,10 +190,9 @@ def _texts(value: Any) -> dict[str, str]:
 
 
 def _text(value: Any) -> str | None:
-    """Without what would move the cursor of a terminal."""
     if not isinstance(value, str) or not value:
         return None
-    return "".join(c if c.isprintable() else "?" for c in value[:_MOST_TEXT])
+    return printable(value[:_MOST_TEXT])
 
 
 def _number(value: Any) -> float | None:

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rerail.wording import cut, duration_in_words
+from rerail.platform.os_text import is_printable, printable_line
+from rerail.wording import cut, duration_in_words, percent
 
 EVENTS = ("death", "stall", "proof", "end")
 
@@ -64,7 +65,7 @@ class Message:
             "CAUSE": (self.fields.get("cause") or {}).get("id"),
         }
         return {
-            f"RERAIL_{name}": cut(one_line(str(value)), MOST_LINE)
+            f"RERAIL_{name}": cut(printable_line(str(value)), MOST_LINE)
             for name, value in known.items()
             if value is not None
         }
@@ -83,7 +84,7 @@ def of_death(about: Mapping[str, Any], document: Mapping[str, Any], remark: str 
         command = f"rerail explain {about['short']}"
     details = [_line(_cause(leading), *_progress(about, fields["step"]), *_whereabouts(about))]
     if remark:
-        details.append(cut(one_line(remark), MOST_LINE))
+        details.append(cut(printable_line(remark), MOST_LINE))
     fact = str(fact)
     if fact.startswith("It "):
         fact = f"it {fact[3:]}"
@@ -151,27 +152,22 @@ def of_experiment(asked: Mapping[str, Any]) -> Message:
 
 def can_be_typed(command: str) -> bool:
     """In one line, by somebody with little patience."""
-    return len(command) <= MOST_LINE and command.isprintable()
-
-
-def one_line(text: str) -> str:
-    """Nothing that a terminal or a chat would obey; a message has the lines that we give it."""
-    return "".join(c for c in " ".join(text.split()) if c.isprintable())
+    return len(command) <= MOST_LINE and is_printable(command)
 
 
 def _headline(text: str) -> str:
-    return cut(one_line(text), MOST_HEADLINE)
+    return cut(printable_line(text), MOST_HEADLINE)
 
 
 def _line(*parts: str) -> str:
-    return cut(" · ".join(one_line(part) for part in parts if part), MOST_LINE)
+    return cut(" · ".join(printable_line(part) for part in parts if part), MOST_LINE)
 
 
 def _cause(leading: Mapping[str, Any]) -> str:
     probability = leading.get("probability")
     if not leading.get("id") or not isinstance(probability, (int, float)):
         return ""
-    return f"{leading['id']} {100 * probability:.0f} %"
+    return f"{leading['id']} {percent(probability)}"
 
 
 def _progress(about: Mapping[str, Any], step: object) -> list[str]:

@@ -32,14 +32,13 @@ if TYPE_CHECKING:
     from rerail.report.package import pack
     from rerail.report.page_parts import page_top, redactor_of, training_charts
     from rerail.report.stall_stacks import stall_stack_lines
-    from rerail.report.writing import PRIVATE_MODE, SHARED_MODE, append_to_file, write_file
+    from rerail.report.writing import PRIVATE_MODE, SHARED_MODE, write_file
 
 __all__ = [
     "PRIVATE_MODE",
     "SHARED_MODE",
     "Document",
     "MaskedOutput",
-    "append_to_file",
     "build_report",
     "cause_page",
     "experiments",
@@ -72,7 +71,6 @@ __getattr__ = door(
         "MaskedOutput": "masked_run",
         "PRIVATE_MODE": "writing",
         "SHARED_MODE": "writing",
-        "append_to_file": "writing",
         "build_report": "build",
         "cause_page": "cause_page",
         "finish_line": "ending_line",

@@ -16,7 +16,7 @@ from rerail.report.document import Block, Paragraph, Section, Table
 from rerail.report.numbers import without_zero_rows
 from rerail.report.verdict import as_list, as_object, as_text
 from rerail.store import EXPERIMENT_BYTES, DecodeError, loads, read_regular
-from rerail.wording import bytes_in_words, listed, seconds_in_words
+from rerail.wording import bytes_in_words, listed, percent, seconds_in_words
 
 INVESTIGATION, VERIFICATION = "investigation.json", "verification.json"
 _MOST_TRIALS = 300
@@ -151,7 +151,7 @@ def _before_and_after(verification: dict[str, Any]) -> list[Block]:
         rows.append(["peak memory", *(bytes_in_words(size) for size in sizes)])
     confidence = verification.get("reached")
     if rows and isinstance(confidence, (int, float)):
-        rows.append(["confidence reached", "", percent(confidence)])
+        rows.append(["confidence reached", "", percent(confidence, 1)])
     columns = ["what", "before", "with the fix"]
     return [Table(columns, rows, "Before and after", [1, 2])] if rows else []
 
@@ -176,16 +176,11 @@ def _verdict(investigation: dict[str, Any]) -> str:
         text += f": {listed(changes)} removes the failure"
     confidence = investigation.get("confidence")
     if isinstance(confidence, (int, float)):
-        text += f" (confidence {percent(confidence)})"
+        text += f" (confidence {percent(confidence, 1)})"
     alternatives = [_changes(change) for change in as_list(investigation.get("alternatives"))]
     if alternatives:
         text += f"; so does {listed(alternatives, 'or')}"
     return text + "."
-
-
-def percent(share: float) -> str:
-    """Four digits; what was rounded up to certainty is not certain."""
-    return "above 99.99 %" if share > 0.9999 else f"{100 * share:.4g} %"
 
 
 def _changes(value: object) -> str:
@@ -214,7 +209,7 @@ def _posterior(value: object) -> list[list[str]]:
         ]
     for name, share in pairs:
         if isinstance(share, (int, float)):
-            rows.append([name, f"{share:.1%}"])
+            rows.append([name, percent(share, 1)])
     return rows
 
 

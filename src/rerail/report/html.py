@@ -29,6 +29,7 @@ from rerail.report.document import (
     Table,
 )
 from rerail.report.numbers import chart_table
+from rerail.wording import percent
 
 LARGEST_BYTES = 1_900_000
 _SOURCE_SECTIONS = {
@@ -104,7 +105,7 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["percent"] = lambda share: f"{share:.0%}".replace("%", " %")
+    environment.filters["percent"] = percent
     environment.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
     return environment
 

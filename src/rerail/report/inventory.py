@@ -18,7 +18,7 @@ from rerail.evidence import (
 from rerail.records import ProcessRecord, ProcessVitals
 from rerail.report.document import Block, Paragraph, Section, Table
 from rerail.report.numbers import without_zero_rows
-from rerail.wording import bytes_in_words, seconds_in_words, standing_in_words
+from rerail.wording import bytes_in_words, percent, seconds_in_words, standing_in_words
 
 _MOST_PROCESSES = 200
 _MOST_LIBRARIES = 400
@@ -95,7 +95,7 @@ def memory_section(run: RecordedRun) -> Section | None:
             use.source,
             bytes_in_words(use.limit_bytes),
             bytes_in_words(use.used_bytes),
-            f"{use.fraction:.0%}",
+            percent(use.fraction),
         ]
         for use in limit_uses(run)
     ]

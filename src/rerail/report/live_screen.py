@@ -23,9 +23,16 @@ from rerail.live import (
     ProcessLine,
     Progress,
     one_line,
-    one_line_of,
 )
-from rerail.wording import bytes_in_words, cut, duration_in_words, standing_in_words
+from rerail.platform.os_text import printable_line
+from rerail.wording import (
+    bytes_in_words,
+    cut,
+    duration_in_words,
+    percent,
+    share_in_percent,
+    standing_in_words,
+)
 
 _LABEL = 10
 _BAR_WIDTH = 24
@@ -91,7 +98,7 @@ def sparkline(values: Sequence[float]) -> str:
 
 def _head(view: LiveView, width: int) -> list[Text]:
     style = {"running": "green", "lost": "red"}.get(view.state, "green")
-    label = f"{one_line_of(view.label)} · " if view.label else ""
+    label = f"{printable_line(view.label)} · " if view.label else ""
     lines = [Text(f"{label}{view.id}", style="bold")]
     style = "red" if view.is_bad else style
     if lines[0].cell_len + 2 + cell_len(view.headline) <= width:
@@ -100,10 +107,10 @@ def _head(view: LiveView, width: int) -> list[Text]:
         lines += [Text(part, style=style) for part in textwrap.wrap(view.headline, width)]
     lines.append(Text(f"$ {one_line(view.command)}", style="dim"))
     if view.why:
-        lines += _wrapped("Why", one_line_of(view.why), width, "bold")
+        lines += _wrapped("Why", printable_line(view.why), width, "bold")
     if view.leading_cause:
         chance = view.leading_probability
-        said = f" ({chance:.0%})" if chance is not None else ""
+        said = f" ({percent(chance)})" if chance is not None else ""
         lines.append(Text(f"Cause     {view.leading_cause}{said}", style="bold red"))
     if view.next_command:
         lines += _wrapped("Next", view.next_command, width, "")
@@ -129,7 +136,7 @@ def _alerts(view: LiveView) -> list[Text]:
              for i, text in enumerate(found[:_MOST_ALERTS])]  # fmt: skip
     styles = {False: "bold red", True: "green", None: "dim"}
     return lines + [
-        _label("Gate").append(one_line_of(gate.text), style=styles[gate.is_met])
+        _label("Gate").append(printable_line(gate.text), style=styles[gate.is_met])
         for gate in view.gates[:_MOST_ALERTS]
     ]
 
@@ -150,7 +157,7 @@ def _gauge(gauge: Gauge) -> str:
     if gauge.limit:
         limit = f"{gauge.limit:,.0f}" if gauge.unit == "count" else bytes_in_words(gauge.limit)
         of = f"{of.removesuffix(limit.rpartition(' ')[2]).rstrip()}/{limit}"
-    busy = "" if gauge.busy is None else f" {gauge.busy:.0%}"
+    busy = "" if gauge.busy is None else f" {share_in_percent(gauge.busy)}"
     heat = "" if gauge.celsius is None else f" {gauge.celsius:.0f} °C"
     return f"{gauge.name} {of}{busy}{heat}"
 
@@ -273,10 +280,10 @@ def _processes(processes: Sequence[ProcessLine], most: int) -> list[Text]:
     lines = [Text(head, style="bold")]
     for process, who in zip(shown, names, strict=True):
         size = "" if process.rss_bytes is None else bytes_in_words(process.rss_bytes)
-        cpu = "" if process.cpu_percent is None else f"{process.cpu_percent:.0f} %"
+        cpu = "" if process.cpu_percent is None else share_in_percent(process.cpu_percent / 100)
         step = f"{f'{process.step:,}' if process.step else '':>11}" if has_steps else ""
         line = Text(f"{cut(who, _MOST_NAME):<{wide}}{process.pid:>8}{step}{size:>11}{cpu:>7}  ")
-        doing = one_line_of(process.doing) if process.doing else process.state
+        doing = printable_line(process.doing) if process.doing else process.state
         line.append(doing, style="red" if process.died_badly else "")
         lines.append(line)
     rest = [process for process in processes if process not in shown]

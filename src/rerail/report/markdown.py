@@ -23,6 +23,7 @@ from rerail.report.document import (
     Table,
 )
 from rerail.report.numbers import chart_table
+from rerail.wording import percent
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]|~#])")
 # What begins a block when it stands first on a line.
@@ -133,7 +134,7 @@ def _listing(listing: Listing) -> str:
 
 def _cause(cause: CauseView) -> str:
     before = " before the experiments" if cause.is_settled else ""
-    parts = [f"### {escape(cause.title)} ({cause.probability:.0%}{before}, {code(cause.id)})"]
+    parts = [f"### {escape(cause.title)} ({percent(cause.probability)}{before}, {code(cause.id)})"]
     if cause.evidence_for:
         parts.append("Speaks for it:\n\n" + _cited(cause.evidence_for))
     if cause.evidence_against:

@@ -19,6 +19,7 @@ from rerail.store import OutputLine, OutputReader, RunFolder
 
 OUTPUT_HEAD_BYTES = 256 << 10
 OUTPUT_TAIL_BYTES = 2 << 20
+_MOST_MASKED_BYTES = 4 << 20  # of the last lines; masking costs more than reading
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,18 @@ class MaskedOutput(OutputReader):
         return self._inner.dropped_bytes
 
     def tail(self, count: int) -> list[OutputLine]:
-        return [masked_line(line, self._redactor) for line in self._inner.tail(count)]
+        kept: list[OutputLine] = []
+        left = _MOST_MASKED_BYTES
+        for line in reversed(self._inner.tail(count)):
+            if left <= 0:
+                break
+            left -= len(line.text)
+            kept.append(masked_line(line, self._redactor))
+        return kept[::-1]
 
-    def lines(self, first: int = 1, last: int | None = None) -> Any:
-        return (masked_line(line, self._redactor) for line in self._inner.lines(first, last))
+    def lines(self, first: int = 1, last: int | None = None, most_bytes: int | None = None) -> Any:
+        found = self._inner.lines(first, last, most_bytes)
+        return (masked_line(line, self._redactor) for line in found)
 
 
 def masked_line(line: OutputLine, redactor: Redactor) -> OutputLine:

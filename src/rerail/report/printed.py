@@ -16,6 +16,7 @@ from rerail.store import OutputLine, OutputReader
 _LAST_LINES = 150
 _AROUND = 4
 _MOST_PLACES = 12
+_MOST_BYTES = 4 << 20  # of the lines around one place
 LONGEST_LINE = 600
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
@@ -28,7 +29,7 @@ def output_section(output: OutputReader, cited: Sequence[int]) -> Section | None
     blocks: list[Block] = []
     first = tail[0].number
     for block in _stretches([number for number in cited if number < first], first):
-        lines = list(output.lines(block[0], block[1]))
+        lines = list(output.lines(block[0], block[1], _MOST_BYTES))
         if lines:
             caption = f"Lines {lines[0].number} to {lines[-1].number}"
             blocks.append(Listing([_shown(line, marked) for line in lines], caption))

@@ -14,9 +14,9 @@ from typing import Any
 from rerail.changes import DoesNotApply, apply_changes, parse_change
 from rerail.errors import RerailError
 from rerail.report.document import Proof, Stage
-from rerail.report.experiments import INVESTIGATION, VERIFICATION, percent
+from rerail.report.experiments import INVESTIGATION, VERIFICATION
 from rerail.report.verdict import as_list, as_object, as_text
-from rerail.wording import counted, listed
+from rerail.wording import counted, listed, percent
 
 _OWN_VARIABLE = "RERAIL_"
 # What an investigation that confirmed nothing says of itself, in two or three words.
@@ -61,7 +61,7 @@ def _found(causes: list[Any]) -> Stage:
         return Stage("found", "open", "no known cause")
     first = as_object(causes[0])
     share = first.get("probability")
-    figure = f" {share:.0%}".replace("%", " %") if isinstance(share, (int, float)) else ""
+    figure = f" {percent(share)}" if isinstance(share, (int, float)) else ""
     return Stage("found", "done", f"{as_text(first.get('id')) or 'unknown'}{figure}")
 
 
@@ -146,4 +146,4 @@ def fixed_command(command: Sequence[str], changes: Sequence[str]) -> str | None:
 
 
 def _percent(share: object) -> str:
-    return percent(share) if isinstance(share, (int, float)) else ""
+    return percent(share, 1) if isinstance(share, (int, float)) else ""

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rerail.evidence import RankLog, RankStory, RecordedRun, rank_logs, rank_stories
+from rerail.platform.os_text import printable
 from rerail.platform.patterns import linear
 from rerail.records import CollectiveCall
 from rerail.store import OutputReader
@@ -68,7 +69,7 @@ def rank_lines(story: RankStory, output: OutputReader, logs: Sequence[RankLog] =
     if not printed and not logs and not has_marks(output):
         lines.append("  its output is not told apart from the others': `torchrun --tee 3`,")
         lines.append("  `mpirun --tag-output` and `srun --label` mark whose each line is")
-    return ["".join(c if c.isprintable() else "?" for c in line) for line in lines]
+    return [printable(line) for line in lines]
 
 
 def rank_document(

@@ -15,12 +15,12 @@ from typing import Any, Literal, Protocol
 from rerail.errors import RerailError
 from rerail.investigation import investigation_answer
 from rerail.live import build, one_line, take_snapshot
+from rerail.platform.os_text import printable_line
 from rerail.platform.own_code import innermost_own
 from rerail.records import RunInfo
 from rerail.report.experiments import (
     INVESTIGATION,
     VERIFICATION,
-    percent,
     read_experiments,
     trial_of,
     trial_outcome,
@@ -29,7 +29,7 @@ from rerail.report.experiments import (
 )
 from rerail.report.verdict import as_list, as_object, as_text
 from rerail.store import RunFolder
-from rerail.wording import counted, duration_in_words, listed, place_in_words
+from rerail.wording import counted, duration_in_words, listed, percent, place_in_words
 
 State = Literal["live", "stuck", "failed", "ok"]
 Kind = Literal["run", "isolate", "verify", "study", "restarts"]
@@ -141,7 +141,7 @@ def _label_of_failure(document: dict[str, Any], labels: dict[str, str]) -> str:
     before = as_list(document.get("earlier_runs"))
     before += as_list(as_object(document.get("before")).get("runs"))
     named = [labels[run] for run in (failed, *before) if isinstance(run, str) and run in labels]
-    return _printable(named[0]) if named else ""
+    return printable_line(named[0]) if named else ""
 
 
 def _span_of(inside: Sequence[Entry], kind: Kind, key: str) -> Entry:
@@ -189,8 +189,8 @@ def _experiment_words(document: dict[str, Any], count: int, state: State) -> str
         said += " " + listed([str(change) for change in as_list(document.get("changes"))])
         confidence = document.get("confidence")
         if status != "refuted" and isinstance(confidence, (int, float)):
-            said += f" {percent(confidence)}"
-    return f"{_printable(said)} · {counted(count, 'trial')}"
+            said += f" {percent(confidence, 1)}"
+    return f"{printable_line(said)} · {counted(count, 'trial')}"
 
 
 def _study_words(inside: Sequence[Entry]) -> str:
@@ -217,9 +217,9 @@ def run_entry(run: ListedRun, trial: dict[str, Any] | None = None) -> Entry:
     state, words, elapsed = _standing(run, trial)
     is_trial = group_of(run)[0] in ("isolate", "verify")
     program = _name_of_command(info.command)
-    name = _printable(run.label) if run.label and not is_trial else program
+    name = printable_line(run.label) if run.label and not is_trial else program
     if is_trial:  # they all run the same command: what differs is what tells them apart
-        name = _printable(with_changes(trial or {"changes": info.settings.get("changes")}))
+        name = printable_line(with_changes(trial or {"changes": info.settings.get("changes")}))
     return Entry(
         id=run.id,
         kind="run",
@@ -229,7 +229,7 @@ def run_entry(run: ListedRun, trial: dict[str, Any] | None = None) -> Entry:
         started_unix=info.started_unix,
         elapsed_seconds=elapsed,
         step=run.last_step,
-        headline=_printable(run.headline_on_record or "") if state == "failed" else "",
+        headline=printable_line(run.headline_on_record or "") if state == "failed" else "",
         command=one_line(info.command),
         program="" if is_trial else program,
         runs=(run.id,),
@@ -244,7 +244,7 @@ def _standing(run: ListedRun, trial: dict[str, Any]) -> tuple[State, str, float 
         is_clean = was_stopped(trial) or as_text(trial.get("outcome")) == "finished"
         return (
             "ok" if is_clean else "failed",
-            _printable(trial_outcome(trial)),
+            printable_line(trial_outcome(trial)),
             info.elapsed_seconds,
         )
     words = how_it_ended(info)
@@ -280,7 +280,7 @@ def where_it_stands(folder: RunFolder) -> str:
         for thread in threads:
             frame = innermost_own(thread.python)
             if frame is not None:
-                return f" in {_printable(place_in_words(vars(frame)))}"
+                return f" in {printable_line(place_in_words(vars(frame)))}"
     return ""
 
 
@@ -308,7 +308,3 @@ def _name_of_command(command: Sequence[object]) -> str:
             words[1] = words[1].rpartition("/")[2] or words[1]
         words = words[1:]
     return one_line(words)
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))

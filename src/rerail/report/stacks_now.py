@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from rerail.evidence import RecordedRun, read_crashes, read_stalls
+from rerail.platform.os_text import printable
 from rerail.platform.own_code import is_own
 from rerail.records import Stall, ThreadStack
 from rerail.report.stall_stacks import process_lines
@@ -22,7 +23,7 @@ def lines_of(run: RecordedRun, stall: Stall) -> list[str]:
     lines = []
     for observation in read_stalls(replace(run, stalls=[stall])):
         lines += process_lines(observation, stall)
-    return ["".join(c if c.isprintable() else "?" for c in line) for line in lines]
+    return [printable(line) for line in lines]
 
 
 def last_taken(run: RecordedRun) -> tuple[Stall, str] | None:

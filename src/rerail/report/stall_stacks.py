@@ -7,6 +7,7 @@ comes first; native functions are one line below the Python frames that called t
 from __future__ import annotations
 
 from rerail.evidence import RecordedRun, read_stalls, telling_stall
+from rerail.platform.os_text import printable
 from rerail.platform.own_code import is_own
 from rerail.records import Observation, PythonFrame, Stall, ThreadStack
 from rerail.wording import duration_in_words, file_name
@@ -29,7 +30,7 @@ def stall_stack_lines(run: RecordedRun) -> list[str]:
         lines += process_lines(observation, stall)
     if len(seen) > MOST_PROCESSES:
         lines.append(f"  and {len(seen) - MOST_PROCESSES} more processes")
-    return ["".join(c if c.isprintable() else "?" for c in line) for line in lines]
+    return [printable(line) for line in lines]
 
 
 def process_lines(observation: Observation, stall: Stall) -> list[str]:

@@ -11,7 +11,7 @@ from rerail.evidence import RecordedRun
 from rerail.report.markdown import code, escape, fenced
 from rerail.report.verdict import as_object, as_text, cause_views, fact_list
 from rerail.report.view import command_line
-from rerail.wording import seconds_in_words, sentence
+from rerail.wording import percent, seconds_in_words, sentence
 
 _MOST_EVIDENCE = 5
 _MOST_REMEDIES = 4
@@ -37,7 +37,7 @@ def answer_in_markdown(run: RecordedRun, diagnosis: dict[str, Any]) -> str:
     if causes:
         parts += _leading(causes[0])
         if len(causes) > 1:
-            others = [f"{escape(c.title)} ({c.probability:.0%})" for c in causes[1:4]]
+            others = [f"{escape(c.title)} ({percent(c.probability)})" for c in causes[1:4]]
             parts.append("Less likely: " + "; ".join(others) + ".")
     facts = fact_list(diagnosis).items
     if facts:
@@ -46,7 +46,7 @@ def answer_in_markdown(run: RecordedRun, diagnosis: dict[str, Any]) -> str:
 
 
 def _leading(cause: Any) -> list[str]:
-    parts = [f"Cause: {code(cause.id)}, with probability {cause.probability:.0%}."]
+    parts = [f"Cause: {code(cause.id)}, with probability {percent(cause.probability)}."]
     if cause.evidence_for:
         rows = [
             f"- {escape(item.text)} ({code(item.source)})"

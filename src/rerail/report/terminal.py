@@ -14,6 +14,8 @@ import textwrap
 from typing import Any, TextIO
 
 from rerail.catalogue import load_catalogue
+from rerail.platform.os_text import printable
+from rerail.wording import LEAST, percent
 
 MOST_LINES = 30
 PLAIN_WIDTH = 80
@@ -105,7 +107,7 @@ def _cause(page: _Page, cause: dict[str, Any], headline: str, facts: dict[str, A
     share = (
         ""
         if is_the_exception and facts.get("exception_text")
-        else f", {_percent(cause['probability'])}"
+        else f", {percent(cause['probability'])}"
     )
     page.item("cause", f"{title}({cause['id']}{share})", style=_BOLD)
 
@@ -120,7 +122,7 @@ def second_opinion(opinion: dict[str, Any]) -> str:
     named += [source for source in sources if not source.startswith("output:")]
     title = load_catalogue()[opinion["id"]].title
     said = f"second opinion of {opinion['model']}: {opinion['id']}, {title} ({', '.join(named)})"
-    return "".join(char if char.isprintable() else "?" for char in said)
+    return printable(said)
 
 
 def _reasons(page: _Page, cause: dict[str, Any]) -> None:
@@ -150,21 +152,15 @@ def _next(page: _Page, step: dict[str, Any]) -> None:
 
 def _others(page: _Page, causes: list[dict[str, Any]]) -> None:
     others = [cause for cause in causes[1:4] if cause["probability"] >= 0.01]
-    rest = max(0.0, 1.0 - sum(cause["probability"] for cause in causes))
-    said = [f"{cause['id']} {_percent(cause['probability'])}" for cause in others]
-    said.append(f"something else {_percent(rest)}")
+    rest = max(LEAST, 1.0 - sum(cause["probability"] for cause in causes))
+    said = [f"{cause['id']} {percent(cause['probability'])}" for cause in others]
+    said.append(f"something else {percent(rest)}")
     page.item("else", ", ".join(said), style=_DIM)
 
 
 def _read_on(page: _Page, run: str) -> None:
     short = run.rpartition("-")[2]
     page.item("more", f"rerail report {short} --open · rerail pack {short} (to send)", style=_DIM)
-
-
-def _percent(probability: float) -> str:
-    if 0 < probability < 0.01:
-        return "<1%"
-    return f"{100 * probability:.0f}%"
 
 
 class _Page:
@@ -211,6 +207,6 @@ class _Page:
         lines = lines[:MOST_LINES]
         out = []
         for text, style in lines:
-            safe = "".join(char if char.isprintable() else "?" for char in text)
+            safe = printable(text)
             out.append(f"{style}{safe}{_END}" if self._colours and style else safe)
         return "\n".join(out) + "\n"

@@ -11,7 +11,7 @@ from typing import Any
 
 from rerail.report.document import Block, CauseView, Cited, Facts, Paragraph, RemedyView, Section
 from rerail.report.terminal_facts import STOPPED_BY_GATE, what_was_happening
-from rerail.wording import bytes_in_words, seconds_in_words
+from rerail.wording import bytes_in_words, percent, seconds_in_words
 
 _MOST_CAUSES = 5
 _MOST_EVIDENCE = 8
@@ -62,7 +62,7 @@ def cause_line(diagnosis: dict[str, Any], *, is_settled: bool = False) -> str:
     if not causes:
         return ""
     first = causes[0]
-    share = "" if is_settled else f", {first.probability:.0%}".replace("%", " %")
+    share = "" if is_settled else f", {percent(first.probability)}"
     title = first.title if first.title != first.id else ""
     return f"{title} ({first.id}){share}" if title else f"{first.id}{share}"
 

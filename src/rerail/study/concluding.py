@@ -14,12 +14,13 @@ from typing import Any
 from rerail.changes import Profile, read_profile
 from rerail.errors import RerailError
 from rerail.recorder import CommandNotStarted, find_program
+from rerail.remedies import Attempt
 from rerail.store import RunFolder
 from rerail.study import artifacts, leftovers, workspace
 from rerail.study.ending import Verdict
 from rerail.study.journal import StudyNotWritable
 from rerail.study.metrics import read_metrics
-from rerail.study.retrying import Decision, Ended, Setting, decide
+from rerail.study.retrying import Decision, Ended, Setting, begun, decide
 from rerail.study.session import StudySession
 from rerail.study.state import CellState
 
@@ -164,15 +165,31 @@ def _decide(
         {**session.environ, **state.cell.environment},
         Profile() if folder is None or verdict.ended.is_lost else read_profile(folder),
         resumes=_has_checkpoint(session, state, verdict.ended),
+        resumed_from=last.resumed_from,
     )
     worker = session.examiner.dead_worker() if verdict.ended.in_worker else None
-    return decide(verdict.ended, tried, session.study.limits.retries, setting, worker)
+    earlier = _earlier_deaths(session, state, verdict.ended.cause)
+    return decide(verdict.ended, tried, session.study.limits.retries, setting, worker, earlier)
+
+
+def _earlier_deaths(session: StudySession, state: CellState, cause: str | None) -> list[Attempt]:
+    """Attempts with this command that died of the same; those whose record is gone are left out."""
+    found: list[Attempt] = []
+    for each in state.deaths:
+        has_died = each.verdict in ("died", "incomplete")
+        if has_died and each.run and each.cause == cause and each.key == state.cell.key:
+            try:
+                death = session.examiner.death(session.store.resolve(each.run))
+            except RerailError:
+                continue
+            found.append(begun(each.number, death, each.resumed_from))
+    return found
 
 
 def _has_checkpoint(session: StudySession, state: CellState, ended: Ended) -> bool:
     """Looked for only where it matters: reading a large checkpoint takes a while."""
-    policy = ended.sure_policy
-    if policy is None or policy.retry != "from-checkpoint":
+    leading = ended.leading
+    if leading is None or leading.cause.policy.retry != "from-checkpoint":
         return False
     return workspace.has_checkpoint(session.study, state.cell)
 

@@ -29,9 +29,15 @@ def run_study(
 
 
 def read_states(study: Study) -> dict[str, CellState]:
-    """From the journal alone."""
+    """Return the state of every cell: from the journal, and whether its results are still there."""
+    from rerail.study.artifacts import what_is_missing
     from rerail.study.cells import expand
     from rerail.study.journal import read_journal
     from rerail.study.state import fold
+    from rerail.study.workspace import result_folder
 
-    return fold(expand(study), read_journal(study.folder))
+    states = fold(expand(study), read_journal(study.folder))
+    for state in states.values():
+        if state.state == "done":
+            state.damage = what_is_missing(result_folder(study, state.cell))
+    return states

@@ -75,10 +75,12 @@ def summarise(values: Sequence[float]) -> Summary:
 def effects(axes: Sequence[Axis], samples: Sequence[Sample]) -> Effects | None:
     """None where no two configurations can be compared."""
     varied = [axis for axis in axes if len(axis.values) > 1]
+    if not varied:
+        return None
     by_place = _by_place(varied, samples)
     levels, left_out = _complete(varied, by_place)
     grid = list(itertools.product(*levels))
-    if not varied or len(grid) < 2:
+    if len(grid) < 2:
         return None
     means = {place: summarise(by_place[place]).mean for place in grid}
     grand = math.fsum(means.values()) / len(means)

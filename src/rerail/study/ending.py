@@ -8,13 +8,14 @@ would cost every healthy cell the time that only a dead one is worth.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from rerail.catalogue import Cause
+from rerail.catalogue import Catalogue, Cause, load_catalogue
 from rerail.diagnosis import Candidate
-from rerail.investigation import Diagnostician
+from rerail.investigation import told_to_end
 from rerail.records import Outcome
-from rerail.remedies import told_to_end
-from rerail.store import RunFolder
+from rerail.remedies import Death, diagnosed_death
+from rerail.store import RunFolder, Store
 from rerail.study.retrying import Ended
 from rerail.study.usage import measure
 
@@ -48,18 +49,19 @@ class Verdict:
 class Examiner:
     """Reads how attempts ended; loads the catalogue only when one has died."""
 
-    def __init__(self) -> None:
-        self._diagnostician: Diagnostician | None = None
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
-    @property
-    def diagnostician(self) -> Diagnostician:
-        if self._diagnostician is None:
-            self._diagnostician = Diagnostician()
-        return self._diagnostician
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        return load_catalogue()
 
     def dead_worker(self) -> Candidate:
         """What the catalogue knows of a DataLoader worker that died, taken for certain."""
-        return Candidate(self.diagnostician.catalogue.dead_worker, 1.0)
+        return Candidate(self.catalogue.dead_worker, 1.0)
+
+    def death(self, folder: RunFolder) -> Death:
+        return diagnosed_death(folder, self._store, self.catalogue)
 
     def examine(self, folder: RunFolder, *, incomplete: str = "") -> Verdict:
         """`incomplete`: it ended well, but this is missing of what it had to leave."""
@@ -70,36 +72,30 @@ class Examiner:
         if outcome.kind == "ok" and (told := told_to_end(folder)):
             # It saved its state and ended well, as it should; its work is not finished.
             summary = f"{outcome.summary}, because it was told to: {told}"
-            ended = Ended("signal", told.partition(" ")[0], was_told_to_end=True)
+            ended = Ended(told_by=told.partition(" ")[0])
             return Verdict("died", summary, seconds, folder.id, usage=usage, ended=ended)
         if outcome.kind == "ok" and not incomplete:
             return Verdict("ok", outcome.summary, seconds, folder.id, usage=usage)
-        ending = self.diagnostician.ending(folder)
-        leading = ending.causes[0] if ending.failure and ending.causes else None
+        ended = Ended(
+            self.death(folder), in_worker=_died_in_worker(folder), is_lost=info.state == "lost"
+        )
+        first = ended.first
         summary = f"{outcome.summary}, but {incomplete}" if incomplete else outcome.summary
-        probability = round(leading.probability, 3) if leading else None
+        probability = round(first.probability, 3) if first else None
         return Verdict(
             "incomplete" if incomplete else "died",
             summary,
             seconds,
             folder.id,
-            cause=leading.cause if leading else None,
+            cause=first.cause if first else None,
             probability=probability,
             usage=usage,
-            ended=Ended(
-                kind=outcome.kind,
-                signal=outcome.signal,
-                leading=leading,
-                is_recorded=leading is not None and _has_record(leading),
-                in_worker=_died_in_worker(folder),
-                is_lost=info.state == "lost",
-            ),
+            ended=ended,
         )
 
     def lost(self, why: str) -> Verdict:
         """Its recorder was killed before there was a record."""
-        ended = Ended("unknown", None, is_lost=True)
-        return Verdict("died", why, 0.0, ended=ended)
+        return Verdict("died", why, 0.0, ended=Ended(is_lost=True))
 
     def interrupted(self, folder: RunFolder | None, why: str) -> Verdict:
         if folder is None:
@@ -121,11 +117,6 @@ def ended_by_itself(folder: RunFolder) -> bool:
     """Whether it has ended, and nobody had told it to: then its ending is its own."""
     info = folder.info()
     return info.state == "ended" and info.outcome is not None and not told_to_end(folder)
-
-
-def _has_record(candidate: Candidate) -> bool:
-    """Whether the kernel says so: a SIGKILL alone may be anybody's."""
-    return any(o.kind in ("oom-kill", "kernel-line") for o in candidate.speaks_for)
 
 
 def _died_in_worker(folder: RunFolder) -> bool:

@@ -6,23 +6,15 @@ In: the parsed tables and where their keys stand. Out: values of the type asked 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rerail.errors import RerailError
+from rerail.errors import RerailError, UsageError
+from rerail.platform.typed_quantities import parse_duration, parse_size
 from rerail.study.lines import KeyLines
 from rerail.study.model import Scalar, Value
 
-_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_POWERS = {"k": 1, "m": 2, "g": 3, "t": 4}
-_BYTES = (
-    {"": 1, "b": 1}
-    | {letter: 1024**power for letter, power in _POWERS.items()}
-    | {f"{letter}ib": 1024**power for letter, power in _POWERS.items()}
-    | {f"{letter}b": 1000**power for letter, power in _POWERS.items()}
-)
 _KINDS = {
     dict: "a table",
     list: "a list",
@@ -112,10 +104,10 @@ class Table:
         return tuple(value)
 
     def seconds(self, key: str) -> float | None:
-        return self._measure(key, _SECONDS, "a time such as 90, '30m' or '2h'")
+        return self._measure(key, parse_duration, "a time such as 90, '30m' or '2h'")
 
     def size_bytes(self, key: str) -> int | None:
-        found = self._measure(key, _BYTES, "a size such as '2GiB' or '700MiB'")
+        found = self._measure(key, parse_size, "a size such as '2GiB' or '700MiB'")
         return None if found is None else int(found)
 
     def parameter(self, key: str, value: Any) -> Value:
@@ -139,16 +131,18 @@ class Table:
             raise self.refuse(key, f"expected {_KINDS[kind]}, found {in_words(value)}")
         return value
 
-    def _measure(self, key: str, units: Mapping[str, float | int], expected: str) -> float | None:
+    def _measure(self, key: str, parse: Callable[[str], float], expected: str) -> float | None:
         if key not in self.values:
             return None
         value = self.values[key]
-        found = None
-        if isinstance(value, (int, float, str)) and not isinstance(value, bool):
-            found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", str(value).strip())
-        if found is None or found[2].lower() not in units or float(found[1]) <= 0:
+        try:
+            # A list, a table or true is no measure, whatever its text looks like.
+            found = parse(str(value)) if type(value) in (int, float, str) else 0.0
+        except UsageError:
+            found = 0.0
+        if found <= 0.0:
             raise self.refuse(key, f"expected {expected}, found {in_words(value)}")
-        return float(found[1]) * units[found[2].lower()]
+        return found
 
 
 def in_words(value: Any) -> str:

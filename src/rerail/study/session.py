@@ -39,7 +39,7 @@ class StudySession:
         self.options = options or StudyOptions()
         self.watcher: StudyWatcher = watcher or Silent()
         self.environ = dict(os.environ)
-        self.examiner = Examiner()
+        self.examiner = Examiner(store)
         cells = expand(study)
         _check_only(self.options.only, [cell.name for cell in cells])
         self.journal = Journal(study.folder)

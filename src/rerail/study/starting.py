@@ -85,7 +85,8 @@ def _check_results(session: StudySession, state: CellState) -> None:
         )
         session.note(state, "cell-again")
         return
-    for problem in artifacts.what_is_missing(target):
+    state.damage = artifacts.what_is_missing(target)
+    for problem in state.damage:
         session.watcher.cell(state.cell.name, f"done, but {problem}")
     tidy(session, state)
 

@@ -45,6 +45,7 @@ class CellState:
     metrics: dict[str, float] = field(default_factory=dict)
     missing_metrics: dict[str, str] = field(default_factory=dict)  # name -> why
     files: list[dict[str, Any]] = field(default_factory=list)
+    damage: list[str] = field(default_factory=list)  # what became of collected files
     failure: str = ""  # why it was given up
     changed_since: bool = False  # done, but the file now asks for something else
 

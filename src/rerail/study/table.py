@@ -16,6 +16,7 @@ from rerail.study.cells import label_of, text_of
 from rerail.study.effects import Effects, Sample, Summary, effects, summarise
 from rerail.study.model import Metric, Study, Value
 from rerail.study.state import Attempt, CellState
+from rerail.wording import percent
 
 SCHEMA = 1
 _WITHOUT_CAUSE = {"died": "unexplained", "incomplete": "files missing", "stopped": "over a limit"}
@@ -38,7 +39,7 @@ class Death:
     def cause_in_words(self) -> str:
         if self.cause is None:
             return _WITHOUT_CAUSE[self.verdict]
-        sure = f" ({self.probability:.0%})".replace("%", " %") if self.probability else ""
+        sure = f" ({percent(self.probability)})" if self.probability else ""
         return f"{self.cause}{sure}"
 
 
@@ -76,11 +77,15 @@ class StudyTable:
         if self.deaths:
             number = len(self.deaths)
             parts.append(f"{number} death{'s' * (number > 1)} on the way")
+        if damaged := sum(bool(cell.damage) for cell in self.cells):
+            parts.append(f"results of {damaged} changed since")
         return "; ".join(parts)
 
     @property
     def is_complete(self) -> bool:
-        return self.count("done") == len(self.cells)
+        """Whether every cell is done, and its results are still as they were collected."""
+        is_done = self.count("done") == len(self.cells)
+        return is_done and not any(cell.damage for cell in self.cells)
 
 
 def build_table(study: Study, states: Mapping[str, CellState]) -> StudyTable:
@@ -215,6 +220,7 @@ def _cell_json(state: CellState) -> dict[str, Any]:
         "metrics": state.metrics,
         "missing_metrics": state.missing_metrics,
         "files": state.files,
+        "damage": state.damage,
         "remedies": list(state.last.changes) if state.last else [],
         "seconds": state.last.seconds if state.last else None,
         "peak_rss_bytes": state.peak_rss_bytes or None,

@@ -13,7 +13,7 @@ from rerail.study.cells import label_of, text_of
 from rerail.study.effects import Effects, Summary
 from rerail.study.state import CellState
 from rerail.study.table import StudyTable, causes_of, remedies_of
-from rerail.wording import bytes_in_words, seconds_in_words
+from rerail.wording import bytes_in_words, seconds_in_words, share_in_percent
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -126,6 +126,8 @@ def death_lines(table: StudyTable) -> Iterator[str]:
         if death.decision:
             yield f"    {death.decision}"
     for state in table.cells:
+        for problem in state.damage:
+            yield f"  {state.cell.name}: done, but {problem}"
         for name, reason in state.missing_metrics.items():
             yield f"  {state.cell.name}: no {name}: {reason}"
 
@@ -154,7 +156,7 @@ def effect_words(found: Effects) -> Iterator[str]:
 
 
 def _share(share: float | None) -> str:
-    return "" if share is None else f", {share:.0%} of the variance".replace("%", " %")
+    return "" if share is None else f", {share_in_percent(share)} of the variance"
 
 
 def number(value: float | None) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from rerail.api import Run
 from rerail.errors import RerailError
 from rerail.live import readable
+from rerail.platform.os_text import printable
 from rerail.store import RunFolder, Store
 from rerail.wording import bytes_in_words
 
@@ -45,7 +46,7 @@ def explain_lines(folder: RunFolder, width: int) -> list[str]:
     from rerail.report import terminal
 
     text = terminal.render(answer(folder), max(40, width))
-    return [_printable(line) for line in text.splitlines()]
+    return [printable(line) for line in text.splitlines()]
 
 
 def answer(folder: RunFolder) -> dict[str, Any]:
@@ -67,8 +68,8 @@ def write_package(folder: RunFolder) -> str:
 
 def in_one_line(error: Exception) -> str:
     if isinstance(error, RerailError):
-        return _printable(error.message)
-    return _printable(f"{type(error).__name__}: {error}")
+        return printable(error.message)
+    return printable(f"{type(error).__name__}: {error}")
 
 
 def matching(lines: list[str], wanted: str) -> list[str]:
@@ -86,7 +87,3 @@ def runs_to_list(home: Path | None) -> list[Run]:
 
 def live_folders(home: Path | None) -> list[RunFolder]:
     return [RunFolder(run.folder) for run in runs_to_list(home) if run.state == "running"]
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text)

@@ -23,6 +23,7 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, s
     return int(end.value.code or 0), captured.out, captured.err
 
 
+@pytest.mark.thorough
 def test_train_evaluate_and_enhance(
     small_flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -16,6 +16,7 @@ from lowlight.saving import as_bytes
 TINY = Recipe(people=4, views=2, steps=3, batch_size=4)
 
 
+@pytest.mark.thorough
 def test_it_tells_people_apart_whom_it_has_never_seen(cache: Path) -> None:
     encoder = open_face_encoder(cache)
     assert judge(encoder) > 0.95
@@ -54,6 +55,7 @@ def test_a_second_time_it_comes_from_the_cache_and_a_damaged_one_is_made_anew(
     assert said and path.read_bytes() == whole
 
 
+@pytest.mark.thorough
 def test_of_two_processes_that_need_it_one_trains(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:

@@ -53,6 +53,7 @@ def test_a_run_leaves_its_record(undisturbed: Path) -> None:
     assert "done: 12 steps" in (undisturbed / "train.log").read_text()
 
 
+@pytest.mark.thorough
 def test_it_learns(small: dict[str, Any], tmp_path: Path) -> None:
     more = {"steps": 60, "width": 8, "batch_size": 8, "face_weight": 0.0, "crop": 32}
     run_training(tmp_path / "run", {**small, **more}, is_resumed=False)
@@ -61,6 +62,7 @@ def test_it_learns(small: dict[str, Any], tmp_path: Path) -> None:
     assert summary["psnr"] > summary["equalised_psnr"] + 1
 
 
+@pytest.mark.thorough
 def test_killed_at_any_moment_and_resumed_it_is_the_same_run_byte_for_byte(
     undisturbed: Path,
     small_flags: list[str],

@@ -35,6 +35,7 @@ def losses(run: Path) -> list[float]:
     return [row["loss"] for row in rows if row["event"] == "step"]
 
 
+@pytest.mark.thorough
 def test_it_dies_mid_epoch_and_each_escape_gives_the_same_run(
     small_data: Path, tmp_path: Path, twotower: Any, two_runtimes: tuple[Path, Path]
 ) -> None:

@@ -117,6 +117,7 @@ def test_a_text_is_embedded_later_as_it_was_then(trained: Path) -> None:
     np.testing.assert_allclose(again, map_archive(data / "bank.npz")["vectors"][:50], atol=2e-3)
 
 
+@pytest.mark.thorough
 def test_search_answers_a_text_and_a_vector(trained: Path, twotower: Any, tmp_path: Path) -> None:
     by_text = twotower("search", trained / "run", "river0 stone0 garden", "-k", 3, "--json")
     assert by_text.returncode == 0, by_text.stderr

@@ -80,6 +80,7 @@ def test_a_run_leaves_its_record(undisturbed: Path) -> None:
     assert "batch_size: 8" in (undisturbed / "config.yaml").read_text()
 
 
+@pytest.mark.thorough
 def test_killed_at_any_moment_and_resumed_it_is_the_same_run_bit_for_bit(
     undisturbed: Path, small_data: Path, tmp_path: Path, environment: dict[str, str], twotower: Any
 ) -> None:
@@ -103,6 +104,7 @@ def test_killed_at_any_moment_and_resumed_it_is_the_same_run_bit_for_bit(
     assert losses(run) == losses(undisturbed)  # exactly, to the last bit
 
 
+@pytest.mark.thorough
 def test_resume_refuses_another_training_and_takes_another_machine(
     small_data: Path, tmp_path: Path, twotower: Any
 ) -> None:
@@ -114,6 +116,7 @@ def test_resume_refuses_another_training_and_takes_another_machine(
     assert accepted.returncode == 0, accepted.stderr
 
 
+@pytest.mark.thorough
 def test_a_named_checkpoint_goes_on_in_its_own_folder(
     small_data: Path, tmp_path: Path, twotower: Any
 ) -> None:
@@ -189,6 +192,7 @@ def test_a_loss_that_is_not_finite_stops_with_its_batch_saved(
     assert '"event": "not-finite"' in (run / "metrics.jsonl").read_text()
 
 
+@pytest.mark.thorough
 def test_two_processes_train_to_the_loss_of_one(
     small_data: Path, tmp_path: Path, environment: dict[str, str]
 ) -> None:

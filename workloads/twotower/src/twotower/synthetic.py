@@ -25,6 +25,7 @@ ROTATION_RADIANS = (
 DOCUMENT_NOISE = 0.3  # beside a latent part of length 1
 QUERY_NOISE = 4.0  # per vector of the sequence; averaging over the sequence is part of the task
 _BLOCK_VALUES = 1 << 24  # 64 MB of float32 at a time
+_PRODUCT_ROWS = 256  # rows of one matrix product
 
 
 def write_synthetic(
@@ -97,9 +98,23 @@ def _latents(ids_n: Array, seed: int) -> Array:
 
 def _documents(ids_n: Array, basis_KD: Array, seed: int) -> Array:
     noise_nD = _gaussian_by_id(ids_n, basis_KD.shape[1], seed, 4)
-    document_nD = _latents(ids_n, seed) @ basis_KD
+    document_nD = _product(_latents(ids_n, seed), basis_KD)
     document_nD += noise_nD * np.float32(DOCUMENT_NOISE / basis_KD.shape[1] ** 0.5)
     return document_nD / np.linalg.norm(document_nD, axis=1, keepdims=True)
+
+
+def _product(left_nK: Array, right_KD: Array) -> Array:
+    """Return the matrix product, with each row rounded in the same way whatever block it is in.
+
+    BLAS chooses its kernels by the number of rows, so every call gets the same number of them.
+    """
+    product_nD = np.empty((len(left_nK), right_KD.shape[1]), np.float32)
+    for start in range(0, len(left_nK), _PRODUCT_ROWS):
+        rows_nK = left_nK[start : start + _PRODUCT_ROWS]
+        missing = _PRODUCT_ROWS - len(rows_nK)
+        padded_nK = np.pad(rows_nK, ((0, missing), (0, 0))) if missing else rows_nK
+        product_nD[start : start + _PRODUCT_ROWS] = (padded_nK @ right_KD)[: len(rows_nK)]
+    return product_nD
 
 
 def _queries(
@@ -108,7 +123,7 @@ def _queries(
     dimension = latent_KD.shape[1]
     x_nLD = noise.standard_normal((len(ids_n), length, dimension), np.float32)
     x_nLD *= np.float32(QUERY_NOISE / dimension**0.5)
-    x_nLD += (_latents(ids_n, seed) @ latent_KD)[:, None, :]
+    x_nLD += _product(_latents(ids_n, seed), latent_KD)[:, None, :]
     x_nLD /= np.sqrt(np.einsum("nld,nld->nl", x_nLD, x_nLD))[..., None]
     return x_nLD
 
