@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready-$(TRAINING)
 WHEELS := .venv-wheels
 
-.PHONY: help setup demo docs foreign test test-slow test-arm64 coverage fuzz lint bench wheels clean
+.PHONY: help setup demo docs foreign test test-thorough test-slow test-arm64 coverage fuzz lint bench wheels clean
 
 help:  ## what can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -54,8 +54,13 @@ $(DOCS)/.ready: pyproject.toml
 demo: setup  ## a training dies; rerail says why, proves it, and brings it back
 	scripts/demo
 
-test: setup  ## all tests that take seconds, in parallel
-	$(BIN)/python -m pytest -n 2 -m 'not slow'
+# Many of these wait for a process, so one more runs at once than there are processors on a small machine.
+test: setup  ## the first tier: all quick tests, in parallel
+	$(BIN)/python -m pytest -n 3 -m 'not slow and not thorough'
+
+# Most of these wait for a process, so more of them than there are processors run at once.
+test-thorough: setup  ## the second tier: tests that start many processes or wait for seconds
+	$(BIN)/python -m pytest -n 4 -m 'thorough and not slow'
 
 test-slow: setup $(if $(filter no,$(TRAINING)),,foreign)  ## the long ones: repetitions, chaos, whole stories, new property examples
 	$(BIN)/python -m pip install --quiet --group trackers --group ui-attack --group ray-jobs
@@ -66,7 +71,7 @@ test-arm64: $(WHEELS)/bin/.ready  ## the recorder's and agent's tests on arm64 u
 	scripts/test-arm64 $(TESTS)
 
 # A lower bound: what runs in processes that a test starts (the recorder, the agent) is not counted.
-coverage: setup  ## which lines `make test` reaches; htmlcov/index.html shows them
+coverage: setup  ## which lines the first two tiers reach; htmlcov/index.html shows them
 	$(BIN)/python -m pytest -n 2 -m 'not slow' --cov --cov-report=term:skip-covered --cov-report=html
 
 SECONDS ?= 60

@@ -109,7 +109,16 @@ def ask(case: Case, seed: int) -> tuple[str, int, float, str]:
         folder = Path(name, "repository")
         folder.mkdir()
         question, wanted = make(case, folder, random.Random(f"{case} {seed}"))
-        words = [sys.executable, "-m", "rerail", "isolate", "--json", "--home", f"{name}/home"]
+        words = [
+            sys.executable,
+            "-m",
+            "rerail",
+            "isolate",
+            "--yes",
+            "--json",
+            "--home",
+            f"{name}/home",
+        ]
         words += [
             "--confidence",
             str(CONFIDENCE),

@@ -48,7 +48,7 @@ def isolate(folder: Path, kind: str, *options: str) -> dict[str, Any]:
     tries = ["--try", "--colour blue", "--try", "--safe"]
     done = rerail(
         folder,
-        *("isolate", "--home", "home", "--json", "--no-raise-hazard"),
+        *("isolate", "--yes", "--home", "home", "--json", "--no-raise-hazard"),
         *(*options, *tries, "--", *command(kind)),
     )
     document: dict[str, Any] = json.loads(done.stdout)

@@ -113,7 +113,16 @@ def ask(case: Case, uv: str, folder: Path) -> None:
     subprocess.run(words, env=environ, check=True, capture_output=True)
     (folder / "train.py").write_text(IMPORTS + case.program)
     alone = seconds_of_uv(uv, case, folder, environ)
-    words = [sys.executable, "-m", "rerail", "isolate", "--json", "--home", str(folder / "home")]
+    words = [
+        sys.executable,
+        "-m",
+        "rerail",
+        "isolate",
+        "--yes",
+        "--json",
+        "--home",
+        str(folder / "home"),
+    ]
     words += ["--budget", "20m", "--upgrades", "old.txt", "new.txt", "--", python, "train.py"]
     started = time.monotonic()
     done = subprocess.run(words, cwd=folder, env=environ, capture_output=True, text=True)

@@ -110,6 +110,7 @@ def test_re2_takes_every_pattern_that_is_called_linear() -> None:
     assert not [p for p in compiled if isinstance(p, re.Pattern)]
 
 
+@pytest.mark.thorough
 def test_no_pattern_of_pythons_engine_can_be_made_slow() -> None:
     slow = [name for name, pattern in BACKTRACKING.items() if is_slow(pattern)]
     assert slow == []
@@ -134,6 +135,7 @@ def is_slow(pattern: Any) -> bool:
     return False
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("pattern", [r"(a+)+$", r"(\w+\s*)*:", r"\w+\w+\d!", r"(?:a|a)*b"])
 def test_the_attack_finds_patterns_that_can_be_made_slow(pattern: str) -> None:
     assert is_slow(re.compile(pattern))

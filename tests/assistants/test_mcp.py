@@ -98,6 +98,7 @@ def test_output_by_lines(home: Path) -> None:
     assert len(whole["recorded"]["lines"]) == 400
 
 
+@pytest.mark.thorough
 def test_the_others(home: Path) -> None:
     rows = called(home, "runs")[0]["recorded"]["runs"]
     assert [row["label"] for row in rows] == ["leak"]

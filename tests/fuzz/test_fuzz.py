@@ -12,6 +12,7 @@ from fuzz_bars import Bars, Finding
 from fuzz_runner import HERE, fuzz, load_target, replay_command, target_names
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", target_names())
 def test_the_bars_hold(name: str) -> None:
     found = fuzz(name, cases=load_target(name).cases)
@@ -59,6 +60,7 @@ TARGET = Target(make, check, cases=2)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("body", "wall_seconds", "says"),
     [

@@ -12,6 +12,7 @@ import pytest
 TARGET = Path(__file__).with_name("checkpoint_target.py")
 
 
+@pytest.mark.thorough
 def test_every_file_gets_the_right_answer_within_its_bounds() -> None:
     pytest.importorskip("torch")
     # A process of its own: the limit on memory must not fall on the other tests.

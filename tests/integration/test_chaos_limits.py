@@ -68,6 +68,7 @@ def assert_under_limits(home: Path, what: int, values: Sequence[int]) -> None:
     assert recorded[-1], "the largest value leaves room to record"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("values", [[8, 16, 24, 64], [10, 20, 28, 80]])
 def test_few_descriptors(tmp_path: Path, values: list[int]) -> None:
     assert_under_limits(tmp_path, resource.RLIMIT_NOFILE, values)
@@ -92,6 +93,7 @@ def test_few_descriptors_in_a_terminal(tmp_path: Path, limit: int) -> None:
         assert shell.wait() == 7
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds to a limit of address space")
 @pytest.mark.parametrize("what", [resource.RLIMIT_AS, resource.RLIMIT_DATA])
 def test_little_address_space(tmp_path: Path, what: int) -> None:
@@ -184,6 +186,7 @@ def fail_at(place: int, kind: str, folder: Path) -> None:
 KINDS = ["EMFILE", "ENOMEM", "ENOSPC", "MemoryError", "ImportError", "RecursionError"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_call_fails(tmp_path: Path, kind: str) -> None:
     for place in range(1 + KINDS.index(kind), 1500, 211):

@@ -103,6 +103,7 @@ def test_a_program_that_the_command_left_running_is_named(tmp_path: Path) -> Non
     assert found.causes == ()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("way", "limit", "cause", "said"),
     [
@@ -181,6 +182,7 @@ def test_a_crash_behind_an_exception_is_its_echo(tmp_path: Path, library: str) -
     assert found.outcome.signal == "SIGSEGV"  # so it ended nevertheless
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("way", "code", "ending"),
     [
@@ -202,6 +204,7 @@ def test_a_hang_says_whom_it_waits_for(tmp_path: Path, way: str, code: str, endi
     assert ending in found.headline
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(find_program("py-spy") is None, reason="no py-spy")
 def test_steps_after_a_threads_last_words_do_not_hide_them(tmp_path: Path) -> None:
     found = explained(tmp_path, "consume", stall=True)

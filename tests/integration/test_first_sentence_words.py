@@ -95,6 +95,7 @@ def test_a_thread_that_died_beside_a_run_that_went_on_is_told(tmp_path: Path) ->
     )
 
 
+@pytest.mark.thorough
 def test_a_pipe_that_nobody_empties_is_told_by_who_should(tmp_path: Path) -> None:
     found = explained(tmp_path, "pipe", options=("--stall", "2", "--on-stall", "kill"))
     assert found.causes[0].id == "deadlock"
@@ -155,6 +156,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.thorough
 def test_the_file_that_a_loader_worker_could_not_read_is_named(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     program = tmp_path / "trains.py"

@@ -25,7 +25,7 @@ def isolate(
     home: Path, *arguments: str, seconds: float = 180.0
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "rerail", "isolate", "--home", str(home), *arguments],
+        [sys.executable, "-m", "rerail", "isolate", "--yes", "--home", str(home), *arguments],
         capture_output=True,
         text=True,
         timeout=seconds,
@@ -41,7 +41,7 @@ def answer(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.chdir(home.parent)
         before = signal.getsignal(signal.SIGTERM)
         status = cli.main(
-            ["isolate", "--home", str(home), "--json", "--max-trials", "40", *arguments]
+            ["isolate", "--yes", "--home", str(home), "--json", "--max-trials", "40", *arguments]
         )
         signal.signal(signal.SIGTERM, before)
         said = capsys.readouterr()
@@ -51,6 +51,7 @@ def answer(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) 
     return ask
 
 
+@pytest.mark.thorough
 def test_the_change_that_removes_the_failure_is_confirmed_and_kept(
     tmp_path: Path, answer: Answer
 ) -> None:
@@ -103,6 +104,7 @@ def test_a_failure_that_never_comes_is_not_reproduced(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["status"] == "not-reproduced"
 
 
+@pytest.mark.thorough
 def test_values_of_one_thing_are_tried_apart_and_what_is_refused_is_left_out(
     tmp_path: Path, answer: Answer
 ) -> None:
@@ -121,6 +123,7 @@ def test_values_of_one_thing_are_tried_apart_and_what_is_refused_is_left_out(
     assert "already" in left_out["--colour red"]
 
 
+@pytest.mark.thorough
 def test_a_death_inside_a_wrapper_that_ends_well_counts(tmp_path: Path, answer: Answer) -> None:
     script = shlex.join([sys.executable, DIES, "--mode", "bad"]) + "; true"
     _, document = answer(
@@ -129,6 +132,7 @@ def test_a_death_inside_a_wrapper_that_ends_well_counts(tmp_path: Path, answer: 
     assert document["status"] == "confirmed" and document["changes"] == ["--mode good"]
 
 
+@pytest.mark.thorough
 def test_a_trial_that_hangs_is_not_clean_for_as_long_as_it_hangs(
     tmp_path: Path, answer: Answer
 ) -> None:
@@ -163,13 +167,24 @@ def test_wrong_usage_is_a_sentence(
     assert words in said and "Traceback" not in said
 
 
+@pytest.mark.thorough
 def test_ctrl_c_keeps_everything_and_the_same_command_goes_on(
     tmp_path: Path, answer: Answer
 ) -> None:
     home = tmp_path / "home"
     arguments = ["--try", "--mode good", "--try", "--colour blue", "--", sys.executable, DIES]
     process = subprocess.Popen(
-        [sys.executable, "-m", "rerail", "isolate", "--home", str(home), "--json", *arguments],
+        [
+            sys.executable,
+            "-m",
+            "rerail",
+            "isolate",
+            "--yes",
+            "--home",
+            str(home),
+            "--json",
+            *arguments,
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -221,6 +236,7 @@ def test_a_change_under_which_it_hangs_is_not_a_cure(tmp_path: Path, answer: Ans
     assert stuck and {t["outcome"] for t in stuck} == {"other"}
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
 def test_trials_at_once(tmp_path: Path, answer: Answer) -> None:
     tries = ["--try", "--mode good", "--try", "--colour blue", "--try", "GOOD=1"]
@@ -231,6 +247,7 @@ def test_trials_at_once(tmp_path: Path, answer: Answer) -> None:
     assert {trial["unit"] for trial in document["trials"]} == {"steps"}
 
 
+@pytest.mark.thorough
 def test_the_reproducer_is_the_smallest_command_and_fails(tmp_path: Path, answer: Answer) -> None:
     folder = tmp_path / "reproducer"
     command = [sys.executable, DIES, "--lives-with", "variable", "--colour", "green"]

@@ -70,7 +70,10 @@ def repository(tmp_path: Path) -> Path:
 def ask(repository: Path, tmp_path: Path) -> Ask:
     def run(*arguments: str, tool: str = "isolate") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "rerail", tool, "--home", str(tmp_path / "home"), *arguments],
+            [
+                *(sys.executable, "-m", "rerail", tool, "--yes"),
+                *("--home", str(tmp_path / "home"), *arguments),
+            ],
             capture_output=True,
             text=True,
             timeout=300,
@@ -125,6 +128,7 @@ def test_none_of_the_edits_matters(repository: Path, ask: Ask) -> None:
     assert "None of your 2 edits" in done.stderr
 
 
+@pytest.mark.thorough
 def test_the_commit_that_brought_a_failure_is_found(repository: Path, ask: Ask) -> None:
     good = git(repository, "rev-parse", "HEAD").strip()
     for number in range(1, 11):
@@ -141,6 +145,7 @@ def test_the_commit_that_brought_a_failure_is_found(repository: Path, ask: Ask) 
     assert state_of(repository) == before
 
 
+@pytest.mark.thorough
 def test_a_revision_is_a_change_for_isolate_and_verify(repository: Path, ask: Ask) -> None:
     edit(repository / "helping.py", ("return 1", "return 1 // 0"))
     before = state_of(repository)
@@ -178,7 +183,17 @@ def test_an_interrupted_search_leaves_no_worktree(repository: Path, tmp_path: Pa
     git(repository, "commit", "--quiet", "-am", "It hangs")
     before = state_of(repository)
     home = tmp_path / "home"
-    words = ["-m", "rerail", "isolate", "--home", str(home), "--bisect", f"{good}..", *COMMAND]
+    words = [
+        "-m",
+        "rerail",
+        "isolate",
+        "--yes",
+        "--home",
+        str(home),
+        "--bisect",
+        f"{good}..",
+        *COMMAND,
+    ]
     with subprocess.Popen([sys.executable, *words], cwd=repository, stderr=subprocess.PIPE) as run:
         assert run.stderr is not None
         for line in run.stderr:
@@ -196,6 +211,7 @@ def test_a_revision_is_listed(ask: Ask) -> None:
     assert {"text": "git:HEAD~1", "applies": True}.items() <= listed[0].items()
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_asked_is_said_in_a_line(repository: Path, ask: Ask, tmp_path: Path) -> None:
     def error_of(*arguments: str) -> str:
         done = ask(*arguments, *COMMAND)

@@ -36,11 +36,12 @@ def archive(folder: Path) -> str:
     return str(path)
 
 
+@pytest.mark.thorough
 def test_a_change_inside_the_process_is_confirmed(tmp_path: Path) -> None:
     command = [sys.executable, READS, archive(tmp_path)]
     done = rerail(
         tmp_path,
-        *("isolate", "--json", "--max-trials", "30"),
+        *("isolate", "--yes", "--json", "--max-trials", "30"),
         *("--try", "npz-rows=5", "--try", "UNRELATED=1", "--", *command),
     )
     document: dict[str, Any] = json.loads(done.stdout)
@@ -57,10 +58,11 @@ def test_what_was_changed_is_in_the_record(tmp_path: Path) -> None:
     assert "change applied: without-module=wave" in box.notes
 
 
+@pytest.mark.thorough
 def test_a_change_that_never_took_effect_does_not_count(tmp_path: Path) -> None:
     done = rerail(
         tmp_path,
-        *("isolate", "--json", "--max-trials", "30"),
+        *("isolate", "--yes", "--json", "--max-trials", "30"),
         *("--try", "without-module=faiss", "--try", "--mode good", "--", sys.executable, DIES),
     )
     document = json.loads(done.stdout)
@@ -74,7 +76,7 @@ def test_the_reproducer_brings_only_the_rows_that_it_needs(tmp_path: Path) -> No
     command = [sys.executable, READS, archive(tmp_path)]
     done = rerail(
         tmp_path,
-        *("isolate", "--json", "--max-trials", "30", "--reproducer", "small"),
+        *("isolate", "--yes", "--json", "--max-trials", "30", "--reproducer", "small"),
         *("--try", "without-module=wave", "--", *command),
     )
     made = json.loads(done.stdout)["reproducer"]

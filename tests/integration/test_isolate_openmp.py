@@ -48,6 +48,7 @@ def build(folder: Path, name: str, runtime: Path) -> None:
     subprocess.run([*linking, "-Wl,-rpath,$ORIGIN", "-Wl,--no-as-needed"], check=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs a C compiler")
 def test_one_runtime_for_both_removes_the_abort(tmp_path: Path) -> None:
     runtime = Path(sys.prefix) / "lib" / "libiomp5.so"
@@ -63,7 +64,7 @@ def test_one_runtime_for_both_removes_the_abort(tmp_path: Path) -> None:
         pytest.skip("the linker gave both libraries one runtime here")
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "rerail", "isolate", "--json", "--max-trials", "30"),
+            *(sys.executable, "-m", "rerail", "isolate", "--yes", "--json", "--max-trials", "30"),
             *("--try", "one-openmp-runtime", "--try", "UNRELATED=1", "--", *command),
         ],
         capture_output=True,

@@ -27,13 +27,14 @@ def ask(
     command = [sys.executable, SLOW, "--mine-every", "100", "--turns", str(folder / "turns")]
     tries = ["--try", "--miner none", "--try", "--colour blue"]
     options = ["--home", str(folder / "home"), "--json", "--max-trials", "40", *arguments]
-    cli.main(["isolate", *options, *tries, "--", *command, *program])
+    cli.main(["isolate", "--yes", *options, *tries, "--", *command, *program])
     signal.signal(signal.SIGTERM, before)
     said = capsys.readouterr()
     document: dict[str, Any] = json.loads(said.out)
     return document, said.err
 
 
+@pytest.mark.thorough
 def test_a_slow_failure_comes_sooner_in_all_trials_and_the_answer_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,6 +67,7 @@ def test_what_does_not_make_it_fail_sooner_is_dropped_and_the_command_tried_as_i
     assert changed and not any("raised" in trial for trial in changed)
 
 
+@pytest.mark.thorough
 def test_nothing_is_raised_where_that_is_not_wanted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,7 +44,9 @@ def test_three_nodes_answer_as_one_machine_does(three_nodes: Any, tmp_path: Path
             [sys.executable, DIES],
             ["--mode good", "--colour blue"],
             Store(tmp_path / scheduler),
-            IsolateOptions(scheduler=scheduler, jobs=jobs, max_trials=40, is_fresh=True),
+            IsolateOptions(
+                scheduler=scheduler, jobs=jobs, max_trials=40, is_fresh=True, may_write=True
+            ),
         )
         answers.append((document["status"], document["changes"], document["failure"]["cause"]))
         assert document["confidence"] >= 0.99

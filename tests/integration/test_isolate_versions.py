@@ -56,7 +56,7 @@ def ask(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
         monkeypatch.chdir(tmp_path)
         before = signal.getsignal(signal.SIGTERM)
         home = str(tmp_path / "home")
-        status = cli.main([verb, "--home", home, "--json", *arguments])
+        status = cli.main([verb, "--yes", "--home", home, "--json", *arguments])
         signal.signal(signal.SIGTERM, before)
         said = capsys.readouterr()
         assert status in (0, 1), said.err
@@ -98,6 +98,7 @@ def prepare(make: Environments, text: str, python: Path) -> Prepared:
     return make.prepare(command, dict(os.environ), [parse_change(text)], Profile())
 
 
+@pytest.mark.thorough
 def test_the_upgraded_package_that_broke_it_is_named_and_the_own_environment_is_as_it_was(
     tmp_path: Path, house: Path, ask: Ask
 ) -> None:
@@ -117,6 +118,7 @@ def test_the_upgraded_package_that_broke_it_is_named_and_the_own_environment_is_
     assert not (tmp_path / "home" / "environments").exists()
 
 
+@pytest.mark.thorough
 def test_what_the_resolver_has_to_change_besides_is_named(
     tmp_path: Path, house: Path, ask: Ask
 ) -> None:
@@ -152,6 +154,7 @@ def test_a_package_that_has_to_move_moves_to_the_version_that_another_change_nam
         make.close()
 
 
+@pytest.mark.thorough
 def test_a_change_that_cannot_be_built_is_left_out_with_the_resolvers_reason(
     tmp_path: Path, house: Path, ask: Ask
 ) -> None:
@@ -208,6 +211,7 @@ def test_another_python_that_is_installed(tmp_path: Path, house: Path, ask: Ask)
     assert document["changes"] == [f"python={version}"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["script", "shell"])
 def test_the_command_enters_the_environment(
     tmp_path: Path, house: Path, ask: Ask, kind: str, monkeypatch: pytest.MonkeyPatch
@@ -314,6 +318,7 @@ def test_few_environments_are_kept_and_a_full_disk_is_refused(
     make.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.torch
 def test_a_version_is_tried_and_verified_from_a_checkpoint(
     tmp_path: Path, house: Path, ask: Ask
@@ -348,6 +353,7 @@ def test_a_version_is_tried_and_verified_from_a_checkpoint(
         assert not (tmp_path / "home" / name).exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_versions_are_tried_beside_edits(tmp_path: Path, house: Path, ask: Ask) -> None:
     """The failure takes both the new version and the edit: either one taken back removes it."""

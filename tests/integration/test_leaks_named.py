@@ -39,6 +39,7 @@ def explained(tmp_path: Path, *words: str, options: tuple[str, ...] = ()) -> dic
     return explain_run(Store(tmp_path).resolve("last")).to_json()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("which", "what", "holder"),
     [
@@ -94,6 +95,7 @@ def test_the_holder_of_a_leak_is_named(
     assert not remedies & {"share-the-dataset", "restart-workers", "profile-native-memory"}
 
 
+@pytest.mark.thorough
 def test_native_memory_is_told_from_what_python_holds(tmp_path: Path) -> None:
     """A list of numbers grows too: it is not the holder."""
     answer = explained(tmp_path, "native", "--room", "400")
@@ -105,6 +107,7 @@ def test_native_memory_is_told_from_what_python_holds(tmp_path: Path) -> None:
     assert answer["causes"][0]["remedies"][0]["id"] == "profile-native-memory"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("which", ["bounded_cache", "log_of_numbers", "breathing"])
 def test_memory_that_comes_to_rest_is_no_leak(tmp_path: Path, which: str) -> None:
     answer = explained(tmp_path, which, "--steps", "500", "--kill")
@@ -112,6 +115,7 @@ def test_memory_that_comes_to_rest_is_no_leak(tmp_path: Path, which: str) -> Non
     assert "host-memory-leak" not in [cause["id"] for cause in answer["causes"]]
 
 
+@pytest.mark.thorough
 def test_without_a_census_the_growth_is_still_measured(tmp_path: Path) -> None:
     answer = explained(tmp_path, "attribute", "--room", "400", options=("--no-census",))
     assert answer["causes"][0]["id"] == "host-memory-leak"
@@ -126,6 +130,7 @@ def memory_group(tmp_path: Path) -> Iterator[Path]:
         yield group
 
 
+@pytest.mark.thorough
 def test_a_leak_goes_before_the_kill_that_it_led_to(tmp_path: Path, memory_group: Path) -> None:
     group = str(memory_group / "cgroup.procs")
     answer = explained(tmp_path / "home", "loss_with_graph", "--group", group)
@@ -133,6 +138,7 @@ def test_a_leak_goes_before_the_kill_that_it_led_to(tmp_path: Path, memory_group
     assert answer["facts"]["leak"]["holder"]["name"] == "losses"
 
 
+@pytest.mark.thorough
 def test_pages_that_workers_copy_are_found(tmp_path: Path) -> None:
     """Their resident size stays as it was: they had the pages already, with their parent."""
     with small_memory_group(tmp_path.name, 1000 << 20) as group:

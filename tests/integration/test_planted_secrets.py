@@ -10,6 +10,7 @@ import base64
 import json
 import os
 import random
+import shlex
 import shutil
 import stat
 import subprocess
@@ -23,8 +24,11 @@ import pytest
 PROGRAMS = Path(__file__).parent.parent / "programs"
 sys.path[:0] = [str(PROGRAMS.parent), str(PROGRAMS.parent / "privacy")]
 from planted import Planted, all_named, all_shapes, make  # noqa: E402
+from planted_set import planted_set  # noqa: E402
 
 from chat_completions import naming, serving  # noqa: E402
+
+pytestmark = pytest.mark.thorough
 
 ORDINARY = [
     "epoch 3 step 1200/5000 loss 0.1234 lr 1.0e-04 tokens/s 12345 token_acc=0.9",
@@ -36,7 +40,7 @@ ORDINARY = [
     "saved /data/runs/2026-01-02/checkpoint-00500.pt in 3.2 s (12:30:45)",
     "tensor AAAAgD8AAABAAABAQAAAgEAAAKBAAADAQAAA4EAAAABBAAAQQQAAIEE=",
     "wandb: Run data is saved locally in wandb/run-20260102_103045-a1b2c3d4",
-    "GPU-8f2c3b1a-1111-2222-3333-444455556666 00:1a:2b:3c:4d:5e",
+    "GPU-8f2c3b1a-1111-2222-3333-444455556666 at 12:30:45",
     "what(): std::terminate c10::Error at::Tensor a::b",
     "KeyError: 'token_type_ids'",
 ]
@@ -54,6 +58,9 @@ class Plan:
         plain = [p for p in shapes if " " not in p.text and "\n" not in p.text]
         self.arguments = plain[:14]
         self.variables = plain[14:40]
+        self.set = {}  # the planted set by place
+        for entry in planted_set():
+            self.set.setdefault(entry.place, []).append(entry.planted)
         self.pieces = make("in pieces", "using hf_<a34> to push\n", chance)
         self.bare = make("announced later", "<a24>", chance)
         self.command_words = [
@@ -82,6 +89,7 @@ class Plan:
             *self.variables,
             *self.command_words,
             *self.named_variables.values(),
+            *(planted for entries in self.set.values() for planted in entries),
             *(self.pieces, self.bare, self.source_line, self.error, self.file),
             *(self.dirty, self.branch, self.remote, self.label),
         ]
@@ -102,6 +110,9 @@ def recorded(tmp_path_factory):
     lines = [f"the value is {late} here", *ORDINARY]
     lines += [planted.text for planted in plan.lines]
     lines += [line for planted in plan.several for line in planted.text.splitlines()]
+    for place in ("lines", "documents", "tables", "exceptions", "addresses", "paths"):
+        for planted in plan.set[place]:
+            lines += [*planted.text.splitlines(), "end of the entry"]
     lines += [f"db_password={late}", "after"]
     document = {
         "lines": lines,
@@ -125,9 +136,16 @@ def recorded(tmp_path_factory):
     command = [sys.executable, str(program), str(folder / "plan.json")]
     command += ["--db-password", flag.text, "-p", dash_p.text, "--lr", "0.1"]
     command += [word for planted in plan.arguments for word in ("--extra", planted.text)]
+    for planted in plan.set["flags"]:
+        flag_name, _, value = planted.text.partition(" ")
+        command += [planted.text] if "=" in flag_name else [flag_name, value]
+    command += [planted.text for planted in plan.set["paths"]]
     command += ["sshpass", "-p", sshpass.text, "curl", "-s", "-u", f"ada:{curl.text}", "http://x"]
     environ = {**os.environ, "RERAIL_HOME": str(folder / "home")}
     environ |= {f"SETTING_{i}": planted.text for i, planted in enumerate(plan.variables)}
+    for planted in plan.set["environment"]:
+        name, _, value = planted.text.partition("=")
+        environ[name] = value
     environ |= {name: planted.text for name, planted in plan.named_variables.items()}
     shown = {}
 
@@ -142,7 +160,10 @@ def recorded(tmp_path_factory):
         assert b"Traceback (most recent call last)" not in done.stderr or words[0] == "run"
         return (done.stdout + done.stderr).decode("utf-8", "replace")
 
-    rerail("run", "--quiet", "--label", plan.label.text, "--", *command)
+    told = folder / "told.jsonl"
+    notify = shlex.join(["sh", "-c", 'cat >>"$0"', str(told)])
+    words = ["run", "--quiet", "--notify", notify, "--label", plan.label.text, "--", *command]
+    rerail(*words)
     for name, words in {
         "show": ("show", "last"),
         "show.json": ("show", "last", "--json"),
@@ -184,9 +205,10 @@ def found_in(plan: Plan, data: bytes) -> list[str]:
     ]
 
 
+@pytest.mark.thorough
 def test_enough_is_planted(recorded):
     plan, _, _, _ = recorded
-    assert len(plan.all()) >= 180
+    assert len(plan.all()) >= 420
     assert len({planted.kind for planted in plan.all()}) >= 110
 
 
@@ -228,6 +250,13 @@ def test_nothing_is_in_the_package(recorded):
         assert "private.jsonl" not in archive.namelist()
         for name in archive.namelist():
             assert found_in(plan, archive.read(name)) == [], name
+
+
+def test_nothing_is_in_a_notification(recorded):
+    plan, folder, _, _ = recorded
+    sent = (folder / "told.jsonl").read_bytes()
+    assert sent
+    assert found_in(plan, sent) == []
 
 
 def test_nothing_is_in_a_question_to_a_model(recorded):

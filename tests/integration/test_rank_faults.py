@@ -64,6 +64,7 @@ def explained(folder: Path, launcher: str, fault: str, *more: str) -> dict[str, 
     return document
 
 
+@pytest.mark.thorough
 def test_a_rank_that_leaves_with_exit_code_0(tmp_path: Path) -> None:
     document = explained(tmp_path, "script", "leave")
     assert document["facts"]["failed_first"] == "rank 1", document

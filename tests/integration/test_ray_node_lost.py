@@ -101,7 +101,7 @@ def test_an_investigation_repeats_the_trial_of_a_lost_node(
         [sys.executable, str(PROGRAMS / "isolate_dies.py"), "--until-seconds=1"],
         ["--mode good", "--colour blue"],
         Store(tmp_path),
-        IsolateOptions(scheduler="ray", jobs=3, max_trials=40, is_fresh=True),
+        IsolateOptions(scheduler="ray", jobs=3, max_trials=40, is_fresh=True, may_write=True),
     )
     killer.join(10)
     assert machines.killed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pickle
@@ -46,6 +47,7 @@ def runs(folder: Path) -> list[dict[str, Any]]:
     return sorted(found, key=lambda info: info["started_unix"])
 
 
+@pytest.mark.thorough
 @pytest.mark.torch
 def test_a_training_goes_on_and_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
     pytest.importorskip("torch")
@@ -87,6 +89,7 @@ def test_each_death_is_followed_by_an_attempt_from_where_it_was(tmp_path: Path) 
     assert all(info["settings"]["story"] == infos[0]["id"] for info in infos[1:])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("arguments", "attempts"),
     [
@@ -211,6 +214,42 @@ def test_what_somebody_stops_stays_stopped(number: signal.Signals, tmp_path: Pat
     assert "stopped from outside" in err
     assert len(runs(tmp_path)) == 1
     assert process.returncode in (-number, 128 + number, 1)
+
+
+def test_a_kill_by_nobody_knows_whom_is_started_again(tmp_path: Path) -> None:
+    """No person's terminal, no scheduler's word, no sender: the commonest death of all."""
+    waits = ["--dies-at", "3", "--how", "wait"]
+    process = start(tmp_path, "--restarts", "1", "--backoff", "0", "--", *COUNTS, *waits)
+    for number in (1, 2):
+        wait_for(process.stdout, "waiting")
+        assert len(runs(tmp_path)) == number
+        os.kill(runs(tmp_path)[-1]["root_pid"], signal.SIGKILL)
+    _, err = process.communicate(timeout=180)
+    assert process.returncode == -signal.SIGKILL
+    assert "the one restart is used up" in err and "stopped from outside" not in err
+
+
+def test_a_kill_where_a_person_has_a_terminal_stays_a_kill(tmp_path: Path) -> None:
+    leader, terminal = os.openpty()
+    process = subprocess.Popen(
+        [*RUN, "--restarts", "1", "--", *COUNTS, "--dies-at", "3", "--how", "wait"],
+        stdin=terminal,
+        stdout=terminal,
+        stderr=terminal,
+        cwd=tmp_path,
+    )
+    os.close(terminal)
+    with os.fdopen(leader, "rb", buffering=0) as screen:
+        shown = b""
+        while b"waiting" not in shown:
+            shown += screen.read(4096)
+        os.kill(runs(tmp_path)[-1]["root_pid"], signal.SIGKILL)
+        with contextlib.suppress(OSError):  # EIO: nobody has the other end any more
+            while more := screen.read(4096):
+                shown += more
+    assert process.wait(timeout=180) != 0
+    assert b"somebody had a terminal open on it" in b" ".join(shown.split())
+    assert len(runs(tmp_path)) == 1
 
 
 def test_a_signal_between_two_attempts_ends_it(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ def call(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.torch
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs a C compiler")
 def test_the_run_is_back_on_the_rails_and_nothing_is_different(tmp_path: Path) -> None:
@@ -47,7 +48,15 @@ def test_the_run_is_back_on_the_rails_and_nothing_is_different(tmp_path: Path) -
     assert gone_on.stdout.splitlines()[-1] == whole  # every weight, to the last bit
 
     verified = call(
-        tmp_path, *rerail, "verify", "--json", "--with", "one-openmp-runtime", "--", *command
+        tmp_path,
+        *rerail,
+        "verify",
+        "--yes",
+        "--json",
+        "--with",
+        "one-openmp-runtime",
+        "--",
+        *command,
     )
     assert verified.returncode == 0, verified.stderr
     document = json.loads(verified.stdout)

@@ -88,6 +88,7 @@ def check_killed_at(step: int, folder: Path, undisturbed: dict[str, str]) -> Non
     assert contents(path) == undisturbed
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("step", [1, 5, 8, 10, 13, 15, 17, 18, 24])
 def test_killed_at_some_moments(step: int, tmp_path: Path, undisturbed: dict[str, str]) -> None:
     check_killed_at(step, tmp_path, undisturbed)
@@ -126,6 +127,7 @@ def start(path: Path) -> subprocess.Popen[bytes]:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_cell_in_the_middle_goes_on_from_its_checkpoint(
     number: signal.Signals, tmp_path: Path, undisturbed: dict[str, str]
@@ -145,6 +147,7 @@ def test_a_cell_in_the_middle_goes_on_from_its_checkpoint(
     assert len(runs) == 3, "the interrupted one, and one for each cell"
 
 
+@pytest.mark.thorough
 def test_an_orphan_that_nobody_records_does_not_write_into_the_next_attempt(
     tmp_path: Path, undisturbed: dict[str, str]
 ) -> None:
@@ -195,6 +198,7 @@ def test_who_ends_well_because_it_was_told_to_has_not_finished(tmp_path: Path) -
     assert len((tmp_path / "started").read_text().splitlines()) == 2
 
 
+@pytest.mark.thorough
 def test_a_killed_cell_is_tried_again_and_the_study_goes_on(
     tmp_path: Path, undisturbed: dict[str, str]
 ) -> None:
@@ -206,6 +210,7 @@ def test_a_killed_cell_is_tried_again_and_the_study_goes_on(
     assert contents(path) == undisturbed
 
 
+@pytest.mark.thorough
 def test_two_studies_do_not_work_on_one_folder(tmp_path: Path) -> None:
     started = tmp_path / "started"
     path = write_study(tmp_path, "--step-seconds", "0.05", "--started", str(started))

@@ -55,6 +55,7 @@ def test_a_phase_ends_with_its_block_and_nonsense_is_noted(tmp_path: Path) -> No
     assert len(box.notes) == 2  # one for each of the two functions
 
 
+@pytest.mark.thorough
 @pytest.mark.torch
 def test_an_optimizers_own_count_is_not_doubled(tmp_path: Path) -> None:
     pytest.importorskip("torch")

@@ -84,6 +84,7 @@ def test_a_node_that_never_came(tmp_path: Path) -> None:
     assert document["causes"][0]["id"] == "node-lost"
 
 
+@pytest.mark.thorough
 def test_a_place_that_cannot_be_written_hurts_nobody(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     run = node(tmp_path, "a", str(tmp_path / "file" / "x"), sys.executable, "-c", "print(1)")
@@ -142,6 +143,7 @@ def bucket() -> Iterator[dict[str, str]]:
         server.stop()
 
 
+@pytest.mark.thorough
 def test_nodes_in_an_object_store_are_read_as_one(tmp_path: Path, bucket: dict[str, str]) -> None:
     place = "s3://records/team"
     first = node(tmp_path, "a", place, sys.executable, "-c", "print(1)", **bucket)

@@ -37,7 +37,9 @@ def test_an_investigation_and_a_verification(tmp_path: Path, command: tuple[str,
     with web_server() as server:
         notify = ("--notify", server.url, "--stall", "30")
         found = rerail(
-            *("isolate", "--try", "FIX=1", "--json", *notify, *command), home=home, cwd=tmp_path
+            *("isolate", "--yes", "--try", "FIX=1", "--json", *notify, *command),
+            home=home,
+            cwd=tmp_path,
         )
         document = json.loads(found.stdout)
         told = server.next()
@@ -50,7 +52,9 @@ def test_an_investigation_and_a_verification(tmp_path: Path, command: tuple[str,
         assert [event["event"] for event in notified(run)] == ["proof"]
 
         verified = rerail(
-            *("verify", "--with", "FIX=1", "--json", *notify, *command), home=home, cwd=tmp_path
+            *("verify", "--yes", "--with", "FIX=1", "--json", *notify, *command),
+            home=home,
+            cwd=tmp_path,
         )
         document = json.loads(verified.stdout)
         told = server.next()
@@ -65,7 +69,16 @@ def test_a_fix_that_is_none(tmp_path: Path, command: tuple[str, ...]) -> None:
     home = tmp_path / "home"
     rerail("run", *command, home=home, cwd=tmp_path)
     with web_server() as server:
-        words = ("verify", "--with", "OTHER=1", "--notify", server.url, "--notify-on", "proof")
+        words = (
+            "verify",
+            "--yes",
+            "--with",
+            "OTHER=1",
+            "--notify",
+            server.url,
+            "--notify-on",
+            "proof",
+        )
         done = rerail(*words, *command, home=home, cwd=tmp_path)
         told = server.next()
     assert done.returncode == 1

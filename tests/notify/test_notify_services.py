@@ -49,6 +49,7 @@ def texts_in(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("url", "host", "path"),
     [
@@ -91,6 +92,7 @@ def test_ntfy_on_a_machine_of_ones_own(tmp_path: Path) -> None:
     assert document["message"].splitlines()[-1].startswith("rerail explain ")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
@@ -116,6 +118,7 @@ def test_a_scheme_that_nobody_knows(tmp_path: Path) -> None:
     assert "slak://… was not notified: Apprise does not know such a URL" in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_mail_server(tmp_path: Path) -> None:
     controller = pytest.importorskip("aiosmtpd.controller", reason="aiosmtpd is not installed")
     received = Receiving("")

@@ -84,6 +84,7 @@ def test_a_container_is_refused_with_what_to_do() -> None:
         rerail.ray.runtime_env({"image_uri": "docker.io/user/train"})
 
 
+@pytest.mark.thorough
 def test_an_error_is_explained_by_the_worker_that_it_names(tmp_path: Path) -> None:
     home = tmp_path / "home"
     environment = rerail.ray.runtime_env(home=home)
@@ -118,6 +119,7 @@ raise ActorDiedError(f"The actor died.\\n\\tpid: {Path('pid').read_text()}\\nSom
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("names_it", [True, False])
 def test_the_answer_to_a_driver_is_how_its_worker_ended(tmp_path: Path, names_it: bool) -> None:
     for pipe in ("asked", "pid"):

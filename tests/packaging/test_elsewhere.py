@@ -61,6 +61,7 @@ def without_library(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(tmp_path / "installed")}
 
 
+@pytest.mark.thorough
 def test_every_run_says_that_the_library_is_missing(
     tmp_path: Path, without_library: dict[str, str]
 ) -> None:

@@ -14,7 +14,7 @@ def test_the_same_words_as_on_the_page(tmp_path):
     text = render(build_report(write_run(tmp_path / ".rerail")))
     for words in (
         "# A native library crashed",
-        "91%",
+        "91 %",
         "`pip install -U fast`",
         "rerail isolate --try '--scan 0'",
         "## Output around the end",

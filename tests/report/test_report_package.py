@@ -189,7 +189,7 @@ def test_the_summary_is_one_page_with_the_command_and_the_reasons(tmp_path):
     assert summary.startswith("# A native library crashed")
     for words in (
         "python train.py --lr 0.1",
-        "91%",
+        "91 %",
         "SIGSEGV in scan",
         "pip install -U fast",
         "report.html",

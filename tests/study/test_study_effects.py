@@ -89,3 +89,10 @@ def test_nothing_to_compare() -> None:
     assert effects(axes_of(1), [Sample({"x0": 0}, 1.0)]) is None
     assert effects(axes_of(2), [Sample({"other": 0}, 1.0)]) is None
     assert summarise([2.0]).spread is None
+
+
+@given(st.lists(st.integers(1, 2), max_size=3), st.booleans())
+def test_a_metric_that_few_cells_or_none_have(sizes: list[int], is_first_there: bool) -> None:
+    axes = axes_of(*sizes)
+    samples = samples_of(axes, np.zeros(sizes))[: int(is_first_there)]
+    assert effects(axes, samples) is None

@@ -87,6 +87,7 @@ def terminal(
     found.close()
 
 
+@pytest.mark.thorough
 def test_it_draws_and_leaves_the_terminal_as_it_was(
     start_run: Start, terminal: Terminal, tmp_path: Path
 ) -> None:
@@ -102,6 +103,7 @@ def test_it_draws_and_leaves_the_terminal_as_it_was(
     assert terminal.is_as_before(tmp_path)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_leaves_the_terminal_as_it_was(
     start_run: Start, terminal: Terminal, tmp_path: Path, number: signal.Signals
