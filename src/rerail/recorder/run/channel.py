@@ -83,6 +83,12 @@ class Channel:
             numbers[SENT] = sent + count
         return "open"
 
+    def pass_on_recorded(self) -> None:
+        """Pass on what a killed recorder had stored already, where that can be done now.
+
+        The bytes of this channel are in shared memory: nothing that comes later is taken for them.
+        """
+
     def _fill(self) -> bool:
         numbers = self.numbers
         numbers[LENGTH] = numbers[SENT] = numbers[KEPT] = 0

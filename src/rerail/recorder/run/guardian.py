@@ -182,6 +182,8 @@ class _Guarding:
         """The recorder is gone without a goodbye."""
         if self._inputs.stdio.outer is not None:
             self._inputs.stdio.outer.restore()
+        for channel in self._inputs.stdio.channels:
+            channel.pass_on_recorded()
         keep = self._adopt(has_ended=False)
         loop = Loop(lambda name, error: None)
         relay = Relay(loop, self._inputs.stdio.channels, keep, self._drop)

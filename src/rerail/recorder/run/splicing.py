@@ -4,7 +4,8 @@ The kernel moves them from one pipe to the other in a single call, so that a rec
 moment has either moved a byte or not: nothing is lost and nothing comes twice. With read and write
 there is a moment in between, and a scheduler that runs the awakened reader at once makes it a long
 one. The copy for the record is duplicated beforehand (tee), without taking it from the pipe; only
-there can a kill cost or repeat a chunk.
+there can a kill cost or repeat a chunk: what the command prints between the kill and the guardian's
+first look, if the recorder had moved its last chunk and had not yet said so.
 """
 
 from __future__ import annotations
@@ -93,6 +94,15 @@ class SplicingChannel(Channel):
                 return "open"
             numbers[LENGTH] -= moved
         return "open"
+
+    def pass_on_recorded(self) -> None:
+        """Pass on the bytes at the head of the source that a killed recorder had stored.
+
+        It may have moved them and not said so. The sooner this is known the better: what the command
+        prints until then would be counted as stored.
+        """
+        if self.is_full and not self._is_plain:
+            self.flush(lambda data, stream: None)
 
     def _copy(self, keep: Keep) -> bool:
         """Duplicate what is there, for the record. False: nothing there, or closed."""
