@@ -42,7 +42,7 @@ def pipes() -> Iterator[Pipes]:
 
 
 def test_what_is_printed_after_the_guardian_has_looked_is_stored(pipes: Pipes) -> None:
-    pipes.channel.numbers[LENGTH] = 1000  # stored and moved, and the recorder died before it said so
+    pipes.channel.numbers[LENGTH] = 1000  # stored and moved; the recorder died before it said so
     pipes.channel.pass_on_recorded()
     os.write(pipes.command, b"later\n")
     pipes.channel.flush(pipes.keep)

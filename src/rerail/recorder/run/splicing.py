@@ -98,8 +98,8 @@ class SplicingChannel(Channel):
     def pass_on_recorded(self) -> None:
         """Pass on the bytes at the head of the source that a killed recorder had stored.
 
-        It may have moved them and not said so. The sooner this is known the better: what the command
-        prints until then would be counted as stored.
+        The recorder may have moved them and not said so. Do this at once: what the command prints
+        until then would be counted as stored.
         """
         if self.is_full and not self._is_plain:
             self.flush(lambda data, stream: None)
