@@ -3,8 +3,9 @@
 In: a recorded run and what its output shows. Out: the same with what the logs show that were
 written during the run, below its working folder: `python train.py > train.log 2>&1` in a script, a
 logger with a file, a launcher's folder of logs per rank. Promises: nothing is read if the output or
-a process has named an exception already, or on another machine than that of the run; regular files
-only, no links, bounded in number, depth and time; secrets are masked as in the output.
+a process has named an exception already, or on another machine than that of the run; of a run that
+hung or crashed only the files to which its ranks' output went; regular files only, no links,
+bounded in number, depth and time; secrets are masked as in the output.
 """
 
 from __future__ import annotations
@@ -38,11 +39,16 @@ _OF_AN_EXCEPTION = ("where", "raised_at", "exception", "exception_text")
 
 
 def with_log_files(run: RecordedRun, printed: TextEvidence, deadline: Deadline) -> TextEvidence:
+    """Return `printed` with what the program's log files show, where the record has no reason."""
     if not _is_worth_it(run, printed):
         return printed
     observations, facts = list(printed.observations), dict(printed.facts)
     of_ranks = own_files(run)
-    for path in written_during(run, of_ranks)[:MOST_READ]:
+    paths = written_during(run, of_ranks)
+    if _has_a_reason(run):
+        # Another program may have written any other file of that folder, such as one in /tmp.
+        paths = [path for path in paths if path in of_ranks]
+    for path in paths[:MOST_READ]:
         if deadline.skips("log files of the program"):
             break
         try:
@@ -89,6 +95,12 @@ def _is_worth_it(run: RecordedRun, printed: TextEvidence) -> bool:
         o.kind == "traceback" and o.data.get("type") and not o.data.get("was_handled")
         for o in printed.observations
     )
+
+
+def _has_a_reason(run: RecordedRun) -> bool:
+    """Return whether the record says how the run failed: it hung, or native code crashed."""
+    hung = run.info.outcome is not None and run.info.outcome.kind == "hang"
+    return hung or bool(run.crashes)
 
 
 def written_during(run: RecordedRun, known: Iterable[Path] = ()) -> list[Path]:
