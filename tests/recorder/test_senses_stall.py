@@ -154,6 +154,30 @@ def test_by_default_an_idle_deadlock_in_training_is_noticed_after_a_minute() -> 
     assert 60 <= run.stalls[0][1].silent_seconds <= 75
 
 
+def test_by_default_a_few_seconds_of_fast_steps_tell_the_pace() -> None:
+    run = Run(None)
+    run.live(2, step_every=1 / 30, cores=1)
+    run.live(180)
+    assert [round(found.silent_seconds) for _, found in run.stalls] == [60]
+
+
+def test_by_default_steps_that_were_all_done_before_one_look_tell_the_pace() -> None:
+    run = Run(None)
+    run.live(20, cores=1)  # imports
+    run.live(1, step_every=1 / 60, cores=1, tick=1.0)
+    run.live(180)
+    ((_, found),) = run.stalls
+    assert 60 <= found.silent_seconds <= 65
+
+
+def test_by_default_one_step_does_not_tell_the_pace() -> None:
+    run = Run(None)
+    run.live(20, cores=1)
+    run.live(0.5, step_every=0.5, cores=1)
+    run.live(180)
+    assert run.stalls == []
+
+
 def test_by_default_a_spinning_deadlock_is_noticed_later_but_noticed() -> None:
     run = Run(None)
     run.live(60, step_every=0.5, cores=2)

@@ -117,7 +117,12 @@ class Watching:
         parts = self._parts
         if self._stalling is None:
             self._stalling = Stalling(parts.writer, parts.tree, self._options)
-        self._stalling.look(parts.streams.relay.bytes_total, parts.sampling.cpu_seconds)
+        said = parts.progress.latest
+        self._stalling.look(
+            parts.streams.relay.bytes_total,
+            parts.sampling.cpu_seconds,
+            printed_steps=said.steps if said else 0,
+        )
 
     def _look_at_ranks(self) -> None:
         if self._ranks is None:

@@ -34,6 +34,7 @@ EARLY_PATIENCE = 2.0
 LOOK_AGAIN = 1.5  # times the silence: work may have ended in a spinning wait
 PACES_KEPT = 256
 PACES_NEEDED = 5
+COUNTS_PER_STEP = 5  # at most: the agent counts batches, backward passes and more beside steps
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class StallWatch:
         self._given_seconds = threshold_seconds
         self.over: float | None = None
         self._progress: tuple[int, int] | None = None
-        self._progress_t = 0.0
+        self._progress_t = self._observed_t = 0.0
         self._silence_mark: tuple[float, float] | None = None
         self._step_t: float | None = None
         self._busy_t = 0.0
@@ -88,14 +89,15 @@ class StallWatch:
         progress = (steps_total, output_bytes_total)
         if self._progress is None:
             self._progress = progress
-            self._progress_t = self._busy_t = t
+            self._progress_t = self._busy_t = self._observed_t = t
             self._work_mark = work
             if steps_total > 0:
                 self._step_t = t
             return None
         self._watch_work(*work)
+        observed_t, self._observed_t = self._observed_t, t
         if progress != self._progress:
-            self._take_progress(t, progress)
+            self._take_progress(t, progress, observed_t)
             self._work_mark = work
             self._silence_mark = None
             self._look_again_seconds = 0.0
@@ -158,7 +160,8 @@ class StallWatch:
         slow = paces[int(0.95 * (len(paces) - 1))]
         return max(SHORTEST_SECONDS, SLOW_STEPS * slow, LONGEST_PAUSES * self._longest_pause)
 
-    def _take_progress(self, t: float, progress: tuple[int, int]) -> None:
+    def _take_progress(self, t: float, progress: tuple[int, int], observed_t: float) -> None:
+        """`observed_t`: the time of the look before this one."""
         silent = t - self._progress_t
         if self._has_fired or self._has_told or self._has_looked:
             self.over = silent
@@ -170,8 +173,12 @@ class StallWatch:
         steps = progress[0] - self._progress[0]
         if steps != 0:
             # A counter that falls belongs to another process that has taken over: no pace.
-            if self._step_t is not None and steps > 0:
-                self._step_paces.append((t - self._step_t) / steps)
+            # Several steps before the first look at a step were done since the look before it.
+            since = observed_t if self._step_t is None and steps > 1 else self._step_t
+            if since is not None and steps > 0:
+                # Fast steps come many to a look. Each of them counts, up to what is needed.
+                copies = min(max(steps // COUNTS_PER_STEP, 1), PACES_NEEDED)
+                self._step_paces.extend([(t - since) / steps] * copies)
             self._step_t = t
         self._progress, self._progress_t = progress, t
 

@@ -53,6 +53,7 @@ class Stalling:
         self._options = options
         self._watch = StallWatch(options.stall_seconds)
         self._counters = ProgressCounters(writer.agent_dir)
+        self._printed_steps = 0
         self._look: tuple[ForkedTask, int, Stalled] | None = None  # with the pipe of its finding
         self._reaction: Any = None
         self._kill_at: float | None = None
@@ -82,8 +83,9 @@ class Stalling:
         is_recent = self._over is not None and now - self._over_t <= LAST_WORDS_SECONDS
         return self._over if is_recent else None
 
-    def look(self, output_bytes: int, tree_cpu_seconds: float) -> None:
-        """Once a second."""
+    def look(self, output_bytes: int, tree_cpu_seconds: float, printed_steps: int = 0) -> None:
+        """Look for a stall; called once a second. `printed_steps`: read in the output so far."""
+        self._printed_steps = printed_steps
         if self._look is not None and self._look[0].is_over():
             self._end_look()
         if self._kill_at is not None and time.monotonic() >= self._kill_at:
@@ -96,7 +98,8 @@ class Stalling:
 
     def _observe(self, output_bytes: int, tree_cpu_seconds: float) -> Stalled | None:
         now = self._writer.now()
-        steps = self._counters.total()
+        # Programs without an agent's count tell their pace by the steps that they print.
+        steps = self._counters.total() or self._printed_steps
         work = self._work_so_far(now, tree_cpu_seconds)
         stalled = self._watch.observe(
             now, steps, output_bytes, work.cpu_seconds, work.moved_bytes, work.queued_seconds
