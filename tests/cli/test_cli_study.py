@@ -112,6 +112,7 @@ def test_deaths_are_explained_and_only_some_are_tried_again(
     printed = capsys.readouterr()
     assert "native-segfault" in printed.out and "shape-mismatch" in printed.out
     assert "again as it was" in printed.out and "comes back every time" in printed.out
+    assert "a shape that does not fit" in " ".join(printed.out.split())
     assert results("lr=0.1") == FILES and results("lr=0.2") == []
     assert "--again" in printed.err
     assert main(["study", "s.toml"]) == 1, "what was given up stays so until it is asked for"

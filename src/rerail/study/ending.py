@@ -76,11 +76,12 @@ class Examiner:
             return Verdict("died", summary, seconds, folder.id, usage=usage, ended=ended)
         if outcome.kind == "ok" and not incomplete:
             return Verdict("ok", outcome.summary, seconds, folder.id, usage=usage)
-        ended = Ended(
-            self.death(folder), in_worker=_died_in_worker(folder), is_lost=info.state == "lost"
-        )
+        death = self.death(folder)
+        ended = Ended(death, in_worker=_died_in_worker(folder), is_lost=info.state == "lost")
         first = ended.first
         summary = f"{outcome.summary}, but {incomplete}" if incomplete else outcome.summary
+        if death.headline and not incomplete:
+            summary = f"{summary}: {death.headline}"
         probability = round(first.probability, 3) if first else None
         return Verdict(
             "incomplete" if incomplete else "died",

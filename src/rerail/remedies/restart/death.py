@@ -40,6 +40,7 @@ class Death:
     deaths_at_this_step: int = 0  # of all recorded runs of this command, if they agree
     clock: StepClock = field(default_factory=StepClock)
     bad_since_unix: float | None = None  # when the loss was no longer finite
+    headline: str = ""  # of the diagnosis, where there is a cause
 
     @property
     def cause(self) -> str:
@@ -110,6 +111,7 @@ def diagnosed_death(folder: RunFolder, store: Store, catalogue: Catalogue) -> De
         deaths_at_this_step=_deaths_at_one_step(diagnosis),
         clock=clock,
         bad_since_unix=None if bad_step is None else clock.time_of(bad_step),
+        headline=diagnosis.headline if leading is not None else "",
     )
 
 
