@@ -94,6 +94,15 @@ def test_whole_record(tmp_path: Path) -> None:
     assert (other.thread_id, other.name, other.python[0].function) == (0x7F2C, "pool-1", "wait")
 
 
+@pytest.mark.parametrize("pointer", ["0x7ffe00000100", "0x7ffdfffffe80"])
+def test_a_stack_without_a_note_is_found_in_the_map(tmp_path: Path, pointer: str) -> None:
+    """As of a main thread whose alternate stack was there before; it may have overflowed."""
+    noted = "stack 0x7ffe00000000 0x7ffe00800000\n"
+    text = RECORD.replace(noted, "").replace("rsp 0x7ffe00000100", f"rsp {pointer}")
+    crash = crash_of(tmp_path, text)
+    assert crash is not None and crash.stack_bounds == (0x7FFE00000000, 0x7FFE00800000)
+
+
 def test_dump_of_all_threads_that_was_broken_off(tmp_path: Path) -> None:
     begin, _, rest = RECORD.partition("python\n")
     own = """python

@@ -33,6 +33,8 @@ from rerail.store.regular_files import open_regular
 # A second record this soon after the first is its echo; later, the program had survived the first.
 ECHO_NS = 10_000_000_000
 
+# The kernel lets the main thread's stack grow by whole pages; one frame reaches this far at most.
+_BELOW_MAIN_STACK = 1 << 20
 _AGENT_LIBRARY = "/rerail/agent/native.abi3.so"
 _MAP_LINE = linear(
     r"([0-9a-f]{1,16})-([0-9a-f]{1,16}) (\S{4}) ([0-9a-f]{1,16}) [0-9a-f]+:[0-9a-f]+ \d+\s*(.*)"
@@ -210,12 +212,17 @@ def _fault_mapping(block: _Block) -> FaultMapping | None:
 
 
 def _bounds_from_map(block: _Block) -> tuple[int, int] | None:
-    """A thread that no altered start noted: the mapping that its stack pointer lies in."""
+    """Return the mapping that the stack pointer of a thread without a note lies in.
+
+    A thread has no note if its start was not altered, or if it had an alternate stack of its own. The
+    main thread's stack has a name in the map; when it overflows, the pointer lies just below it.
+    """
     pointer = block.registers.get("rsp", block.registers.get("sp"))
     if pointer is None:
         return None
     for mapping in block.mappings:
-        if mapping.start <= pointer < mapping.end and "w" in mapping.permissions:
+        below = _BELOW_MAIN_STACK if mapping.path == "[stack]" else 0
+        if mapping.start - below <= pointer < mapping.end and "w" in mapping.permissions:
             return mapping.start, mapping.end
     return None
 
