@@ -27,6 +27,7 @@ NEEDED = (
     "rerail/catalogue/compiled.json",
     "rerail/py.typed",
 )
+LAUNCHERS = {"scripts/rerail", "scripts/rerail-python"}
 OWN = "rerail_"
 GLIBC = (2, 17)
 MAY_NEED = {
@@ -68,7 +69,11 @@ def _check_contents(names: set[str]) -> None:
         _demand(name in names, f"the wheel lacks {name}")
     top = {name.partition("/")[0] for name in names}
     strange = {name for name in top if name != "rerail" and not name.endswith(".dist-info")}
+    scripts = {name for name in names if ".data/" in name}
+    strange = {name for name in strange if not name.endswith(".data")}
     _demand(not strange, f"the wheel would also install {strange}")
+    launchers = {name.partition(".data/")[2] for name in scripts}
+    _demand(launchers == LAUNCHERS, f"the wheel has the scripts {launchers}, not {LAUNCHERS}")
     binaries = {name for name in names if name.endswith((".so", ".dylib", ".o", ".pyc"))}
     _demand(binaries == {LIBRARY}, f"the wheel has binaries besides the library: {binaries}")
 

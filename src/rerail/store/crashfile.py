@@ -214,8 +214,8 @@ def _fault_mapping(block: _Block) -> FaultMapping | None:
 def _bounds_from_map(block: _Block) -> tuple[int, int] | None:
     """Return the mapping that the stack pointer of a thread without a note lies in.
 
-    A thread has no note if its start was not altered, or if it had an alternate stack of its own. The
-    main thread's stack has a name in the map; when it overflows, the pointer lies just below it.
+    A thread has no note if its start was not altered, or if it had an alternate stack of its own.
+    The main thread's stack has a name in the map; when it overflows, the pointer lies just below.
     """
     pointer = block.registers.get("rsp", block.registers.get("sp"))
     if pointer is None:
