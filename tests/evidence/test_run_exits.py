@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from run_builders import box, crash, info, process, recorded
 
+from rerail.evidence.run.crashes import read_crashes
 from rerail.evidence.run.exits import (
     MOST_DEATHS,
     read_deaths,
@@ -87,6 +88,28 @@ def test_a_forwarded_signal_names_its_sender_and_a_resize_is_none():
     main = process(signal="SIGTERM")
     (seen,) = read_outside_signals(recorded(processes=[main], events=events))
     assert seen.data["sender_name"] == "slurmstepd" and "slurmstepd" in seen.text
+
+
+@pytest.mark.parametrize(
+    "sender, said", [(9, "process 9"), (0, "cannot be seen"), (101, "python3")]
+)
+def test_a_crash_signal_that_another_process_sent_is_no_crash(sender: int, said: str) -> None:
+    run = recorded(
+        processes=[process(signal="SIGSEGV"), process(101, "child")],
+        crashes=[crash(code="SI_USER", address=None, sender_pid=sender)],
+    )
+    (seen,) = read_outside_signals(run)
+    assert seen.data["signal"] == "SIGSEGV" and said in seen.text
+    assert read_crashes(run) == []
+
+
+def test_a_process_that_sends_a_signal_to_itself_has_crashed() -> None:
+    run = recorded(
+        processes=[process(signal="SIGABRT")],
+        crashes=[crash(signal="SIGABRT", code="SI_TKILL", sender_pid=100)],
+    )
+    assert read_outside_signals(run) == []
+    assert [o.kind for o in read_crashes(run)] == ["crash"]
 
 
 def test_sigterm_on_the_main_process_came_from_outside_but_not_when_rerail_ended_a_hang():

@@ -302,5 +302,7 @@ def _outside(diagnosis: Diagnosis) -> dict[str, str]:
             known += [f"(pid {pid})" if name else f"pid {pid}"] if pid else []
             said = {"outside_signal": o.data.get("signal"), "time_limit": o.data.get("time_limit")}
             said["sender"] = " ".join(known)
+            if o.data.get("signal") in CRASH_SIGNALS:
+                said |= {"sent_crash_signal": o.data["signal"], "victim": o.data.get("victim")}
             return {name: str(words) for name, words in said.items() if words}
     return {}

@@ -45,6 +45,7 @@ _EXITING = linear(
 )
 _TRAMPOLINES = linear(r"restore_rt|sigreturn|killpg|__sigaction")
 
+_SENT = ("SI_USER", "SI_TKILL", "SI_QUEUE")
 _NEAR_NULL_BYTES = 1 << 16
 # Linux keeps a gap of 256 pages below the main stack; threads have one guard page or a few.
 _STACK_GUARD_BYTES = 1 << 20
@@ -56,11 +57,18 @@ _DEEP_FRAMES = 1000
 def read_crashes(run: RecordedRun) -> list[Observation]:
     found = []
     for crash in sorted(run.crashes, key=lambda c: (c.t_seconds is None, c.t_seconds or 0.0)):
+        if was_sent_by_another(crash):
+            continue  # no code of this process failed: see `read_outside_signals`
         found.append(_crash(run, crash))
         cut = _mapped_file_cut(run, crash)
         if cut is not None:
             found.append(cut)
     return found
+
+
+def was_sent_by_another(crash: Crash) -> bool:
+    """Return whether another process sent the signal, as `kill -SEGV PID` does."""
+    return crash.code in _SENT and crash.sender_pid is not None and crash.sender_pid != crash.pid
 
 
 def crashed_stack(crash: Crash) -> ThreadStack | None:
@@ -109,7 +117,7 @@ def address_kind(crash: Crash) -> str | None:
     """What kind of address the fault was on; None where the signal has no address."""
     if crash.signal not in ("SIGSEGV", "SIGBUS"):
         return None
-    if crash.code in ("SI_USER", "SI_TKILL", "SI_QUEUE"):
+    if crash.code in _SENT:
         return None
     address = crash.address
     if crash.code == "SI_KERNEL" and not address:

@@ -15,10 +15,18 @@ from __future__ import annotations
 import shlex
 from collections.abc import Set
 
+from rerail.evidence.run.crashes import was_sent_by_another
 from rerail.evidence.run.material import RecordedRun
 from rerail.platform.command_line import program_name
 from rerail.platform.patterns import linear
-from rerail.records import CRASH_SIGNALS, Observation, Outcome, OutcomeKind, ProcessRecord
+from rerail.records import (
+    CRASH_SIGNALS,
+    Crash,
+    Observation,
+    Outcome,
+    OutcomeKind,
+    ProcessRecord,
+)
 from rerail.wording import ending_in_words, process_in_words, seconds_in_words, sentence
 
 # Past this many, the earliest and the signals are kept: 2,000 workers that exit 1 say one thing.
@@ -227,6 +235,8 @@ def read_outside_signals(run: RecordedRun) -> list[Observation]:
     for process in run.processes:
         if process.exit_code == TIMED_OUT and _is_timeout(process):
             found[("SIGTERM", process.pid)] = _ended_by_timeout(process)
+    for crash in filter(was_sent_by_another, run.crashes):
+        found[(crash.signal, crash.sender_pid)] = _sent_crash_signal(run, crash)
     known = {name for name, _ in found}
     main = run.main
     # Nothing inside a training ends itself by these without a crash record: someone sent them.
@@ -244,6 +254,29 @@ def read_outside_signals(run: RecordedRun) -> list[Observation]:
             data={"signal": main.signal, "sender_pid": None, "sender_name": None},
         )
     return list(found.values())
+
+
+def _sent_crash_signal(run: RecordedRun, crash: Crash) -> Observation:
+    """Return who sent a signal that otherwise means a crash; the kernel wrote the sender down."""
+    process = next((p for p in run.processes if p.key == f"{crash.pid}-{crash.start_ticks}"), None)
+    victim = process_in_words(process) if process else f"a process (pid {crash.pid})"
+    sender = next((p for p in run.processes if p.pid == crash.sender_pid), None)
+    who = (
+        f"process {crash.sender_pid}" if crash.sender_pid else "a process that cannot be seen here"
+    )
+    who += f" ({sender.name})" if sender else ""
+    return Observation(
+        kind="outside-signal",
+        text=sentence(f"{crash.signal} was sent to {victim} by {who}; its own code did not crash"),
+        source=f"exit:{crash.pid}",
+        data={
+            "signal": crash.signal,
+            "sender_pid": crash.sender_pid or None,
+            "sender_name": sender.name if sender else None,
+            "victim": victim,
+            "t_seconds": crash.t_seconds,
+        },
+    )
 
 
 def _is_timeout(process: ProcessRecord) -> bool:
