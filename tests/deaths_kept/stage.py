@@ -6,6 +6,7 @@ each; nothing is written below the repository.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import re
@@ -15,6 +16,8 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +28,8 @@ import tomllib
 HERE = Path(__file__).parent
 BIN = Path(sys.executable).parent
 CGROUPS = Path("/sys/fs/cgroup")
+PREPARED: dict[str, Path] = {}
+LOCK = threading.Lock()
 
 
 @dataclass
@@ -49,7 +54,7 @@ def load_cases() -> list[dict[str, Any]]:
 
 def what_is_missing(case: dict[str, Any]) -> str:
     """Return why this machine cannot bring the death about, or ''."""
-    needs_root = {"cgroup", "mount", "user"} & set(case)
+    needs_root = {"cgroup", "mount", "without"} & set(case)
     if needs_root and os.geteuid() != 0:
         return "needs root"
     for controller in case.get("cgroup", {}):
@@ -61,12 +66,23 @@ def what_is_missing(case: dict[str, Any]) -> str:
     return ""
 
 
-def prepare(case: dict[str, Any], folder: Path, plain: bool = False) -> None:
+def with_data(case: dict[str, Any]) -> Path:
+    """Return a folder with the program and its data, written once per process."""
+    with LOCK:
+        made = PREPARED.get(case["program"])
+        if made is None:
+            made = Path(tempfile.mkdtemp(prefix="deaths_kept_")) / case["program"]
+            atexit.register(shutil.rmtree, made.parent, ignore_errors=True)
+            shutil.copytree(HERE / "programs" / case["program"], made)
+            for line in case.get("before", []):
+                run_shell(line, made)
+            PREPARED[case["program"]] = made
+    return made
+
+
+def prepare(case: dict[str, Any], folder: Path) -> None:
     """Copy the program, write its data, apply the user's mistake, damage what is to be damaged."""
-    source = HERE / "programs" / case["program"]
-    shutil.copytree(source, folder, dirs_exist_ok=True)
-    for line in case.get("before", []):
-        run_shell(line, folder)
+    shutil.copytree(with_data(case), folder, dirs_exist_ok=True)
     for edit in case.get("edits", []):
         path = folder / edit["file"]
         text = path.read_text()
@@ -94,6 +110,12 @@ def run_shell(line: str, folder: Path) -> None:
         raise RuntimeError(f"{line}: {done.stderr[-800:]}")
 
 
+def heed_the_terminal() -> None:
+    """Undo what a background shell or nohup has set: a terminal's programs heed these."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def descendants(pid: int) -> list[tuple[int, str]]:
     """Return (pid, command line) of every process below `pid`, the oldest first."""
     parents: dict[int, list[int]] = {}
@@ -104,7 +126,8 @@ def descendants(pid: int) -> list[tuple[int, str]]:
             except OSError:
                 continue
             parents.setdefault(int(stat[1]), []).append(int(entry.name))
-    found, todo = [], [pid]
+    found: list[tuple[int, str]] = []
+    todo = [pid]
     while todo:
         for child in sorted(parents.get(todo.pop(0), [])):
             todo.append(child)
@@ -124,7 +147,8 @@ def send(case: dict[str, Any], pid: int) -> None:
         os.killpg(pid, number)
         return
     pattern = re.compile(wanted["to"])
-    matches = [p for p, line in descendants(pid) if pattern.search(line) and "rerail" not in line]
+    own = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    matches = [p for p, line in [(pid, own), *descendants(pid)] if pattern.search(line)]
     os.kill(matches[wanted.get("index", 0)], number)
 
 
@@ -133,13 +157,9 @@ def run(case: dict[str, Any], folder: Path, plain: bool = False) -> tuple[str, i
     rerail = [] if plain else ["rerail", "run", *case.get("options", []), "--"]
     inner = "exec " + shlex.join([*rerail, *shlex.split(case["command"])])
     lines = [case["shell"], inner] if "shell" in case else [inner]
-    if "user" in case:
-        shutil.chown(folder, case["user"])
-        for parent in [folder, *folder.parents][:-2]:  # pytest's own are for the owner only
-            parent.chmod(parent.stat().st_mode | 0o011)
-        lines[-1] = f"exec setpriv --reuid {case['user']} --regid {case['user']} --clear-groups" + (
-            " --inh-caps=-all --bounding-set=-all " + inner.removeprefix("exec ")
-        )
+    if "without" in case:  # root who lacks these capabilities
+        wrapper = f"setpriv --bounding-set={case['without']} --inh-caps=-all "
+        lines[-1] = inner.replace("exec ", f"exec {wrapper}", 1)
     groups = []
     for setting, value in case.get("cgroup", {}).items():
         controller = setting.split(".")[0]
@@ -159,6 +179,7 @@ def run(case: dict[str, Any], folder: Path, plain: bool = False) -> tuple[str, i
         process = subprocess.Popen(
             command, cwd=folder, env=environment(), stdout=out, stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL, start_new_session=True,
+            preexec_fn=heed_the_terminal,
         )  # fmt: skip
     ends = time.monotonic() + case.get("seconds", 120)
     after = re.compile(case["signal"]["after"]) if "signal" in case else None
