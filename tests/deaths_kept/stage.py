@@ -110,6 +110,11 @@ def run_shell(line: str, folder: Path) -> None:
         raise RuntimeError(f"{line}: {done.stderr[-800:]}")
 
 
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
 def heed_the_terminal() -> None:
     """Undo what a background shell or nohup has set: a terminal's programs heed these."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
@@ -155,7 +160,8 @@ def send(case: dict[str, Any], pid: int) -> None:
 def run(case: dict[str, Any], folder: Path, plain: bool = False) -> tuple[str, int | None]:
     """Run the death's command, under rerail or plain; return its output and exit code."""
     rerail = [] if plain else ["rerail", "run", *case.get("options", []), "--"]
-    inner = "exec " + shlex.join([*rerail, *shlex.split(case["command"])])
+    command_line = case["command"].replace("{port}", str(case.get("port") or free_port()))
+    inner = "exec " + shlex.join([*rerail, *shlex.split(command_line)])
     lines = [case["shell"], inner] if "shell" in case else [inner]
     if "without" in case:  # root who lacks these capabilities
         wrapper = f"setpriv --bounding-set={case['without']} --inh-caps=-all "
