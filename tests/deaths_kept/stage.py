@@ -187,7 +187,7 @@ def run(case: dict[str, Any], folder: Path, plain: bool = False) -> tuple[str, i
             stdin=subprocess.DEVNULL, start_new_session=True,
             preexec_fn=heed_the_terminal,
         )  # fmt: skip
-    ends = time.monotonic() + case.get("seconds", 120)
+    ends = time.monotonic() + case.get("seconds", 200)
     after = re.compile(case["signal"]["after"]) if "signal" in case else None
     try:
         while process.poll() is None and time.monotonic() < ends:
