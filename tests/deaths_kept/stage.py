@@ -277,7 +277,7 @@ def judge(case: dict[str, Any], scene: Scene, folder: Path) -> list[str]:
     for claim in case.get("never", []):
         if re.search(claim, headline, re.IGNORECASE):
             faults.append(f"claims {claim}")
-    fix = first_fix(scene.explained)
+    fix = first_fix(scene.output) or first_fix(scene.explained)  # what the person saw
     if "fix" in case and not re.search(case["fix"], fix, re.IGNORECASE):
         faults.append(f"fix: nothing like {case['fix']}")
     for claim in case.get("fix_never", []):
