@@ -147,6 +147,7 @@ def descendants(pid: int) -> list[tuple[int, str]]:
 def send(case: dict[str, Any], pid: int) -> None:
     """Send the death's signal to whom it is meant for."""
     wanted = case["signal"]
+    time.sleep(wanted.get("later_s", 0))  # into the work that follows the line
     number = signal.Signals[wanted["name"]]
     if wanted["to"] == "session":
         os.killpg(pid, number)
