@@ -1,0 +1,1 @@
+"""A small segmentation toolkit: registry, callbacks, YAML."""

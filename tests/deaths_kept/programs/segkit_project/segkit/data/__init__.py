@@ -1,0 +1,1 @@
+from . import blobs  # noqa: F401
