@@ -28,6 +28,7 @@ def keep(death: dict, result: stage.Death, problems: list[str]) -> None:
     out = Path(where) / f"{death['program']}-{death['name']}"
     out.mkdir(parents=True, exist_ok=True)
     (out / "terminal.txt").write_text(result.output)
+    shutil.copytree(result.folder / ".rerail", out / "home", dirs_exist_ok=True)
     (out / "explain.txt").write_text(result.text)
     (out / "explain.json").write_text(json.dumps(result.document, indent=1))
     (out / "verdict.json").write_text(
@@ -71,7 +72,7 @@ def judge(death: dict, result: stage.Death, values: dict[str, str]) -> list[str]
 def test_death(death: dict) -> None:
     if reason := stage.missing(death):
         pytest.skip(reason)
-    folder = Path(tempfile.mkdtemp(prefix="deaths-"))  # not tmp_path: another user must get in
+    folder = Path(tempfile.mkdtemp(prefix="deaths-"))  # not tmp_path: nothing is left of it
     try:
         result, values = stage.die(death, folder)
         problems = judge(death, result, values)
