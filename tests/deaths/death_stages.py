@@ -78,7 +78,7 @@ def load() -> list[dict]:
 
 
 def interpreter() -> str:
-    return os.environ.get("RERAIL_DEATHS_PYTHON", sys.executable)
+    return os.environ.get("DEATHS_PYTHON", sys.executable)
 
 
 def has_module(name: str) -> bool:

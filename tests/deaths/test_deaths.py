@@ -1,7 +1,7 @@
 """Deaths in programs written as people write them: what rerail says against what a colleague would.
 
-In: programs/ and expectations/*.toml, written before rerail's answers were seen. RERAIL_DEATHS_OUT
-names a folder to keep every output in; RERAIL_DEATHS_PYTHON an interpreter with requirements.txt.
+In: programs/ and expectations/*.toml, written before rerail's answers were seen. DEATHS_OUT
+names a folder to keep every output in; DEATHS_PYTHON an interpreter with requirements.txt.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 def keep(death: dict, result: stage.Death, problems: list[str]) -> None:
     """Write what the terminal showed and what `explain` gave, where that was asked for."""
-    if not (where := os.environ.get("RERAIL_DEATHS_OUT")):
+    if not (where := os.environ.get("DEATHS_OUT")):
         return
     out = Path(where) / f"{death['program']}-{death['name']}"
     out.mkdir(parents=True, exist_ok=True)
