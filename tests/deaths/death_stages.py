@@ -73,6 +73,7 @@ def load() -> list[dict]:
         for entry in document["death"]:
             entry["program"] = document["program"]
             entry["prepare"] = document.get("prepare", [])
+            entry["never_shown"] = document.get("never_shown", []) + entry.get("never_shown", [])
             found.append(entry)
     return found
 
@@ -151,9 +152,7 @@ def limited(death: dict, folder: Path, argv: list[str]):
         if "memory_mib" in limits:
             size = limits["memory_mib"] << 20
             knob = "memory.limit_in_bytes"
-            script.append(
-                f"echo $$ > {stack.enter_context(cgroup('memory', name, knob, size))}"
-            )
+            script.append(f"echo $$ > {stack.enter_context(cgroup('memory', name, knob, size))}")
         if "pids" in limits:
             procs = stack.enter_context(cgroup("pids", name, "pids.max", limits["pids"]))
             script.append(f"echo $$ > {procs}")

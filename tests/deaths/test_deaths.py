@@ -45,7 +45,8 @@ def judge(death: dict, result: stage.Death, values: dict[str, str]) -> list[str]
     def wanted(key: str) -> list[str]:
         return [stage.resolve(p, death["program"], values) for p in death.get(key, [])]
 
-    problems = []
+    everything = "\n".join([result.headline, result.text])
+    problems = [f"never shown: {p!r}" for p in wanted("never_shown") if re.search(p, everything)]
     if not re.fullmatch(death["outcome"], result.outcome):
         problems.append(f"outcome: {result.outcome!r} instead of {death['outcome']!r}")
     if death["outcome"] == "ok":
@@ -57,7 +58,6 @@ def judge(death: dict, result: stage.Death, values: dict[str, str]) -> list[str]
     cause = result.leading.get("id")
     if cause not in [death["cause"], *death.get("also_ok", [])]:
         problems.append(f"cause: {cause} instead of {death['cause']}")
-    everything = "\n".join([result.headline, result.text])
     problems += [f"says: no {p!r}" for p in wanted("says") if not re.search(p, result.headline)]
     problems += [f"shows: no {p!r}" for p in wanted("shows") if not re.search(p, everything)]
     problems += [f"never: {p!r}" for p in wanted("never") if re.search(p, result.headline)]

@@ -88,7 +88,7 @@ def main():
         opt.step()
         if args.keep_rollouts:
             # the frames, as the replay wants them, with the loss that they had
-            memory.append((rew[..., None, None] + torch.zeros(96, 96) + loss, loss))
+            memory.append((rew[..., None, None] + torch.zeros(40, 40) + loss, loss))
         log.info("update %3d/%d  return %+.3f  loss %.4f  entropy %.3f", update, args.updates, rew.mean().item(), loss.item(), ent.mean().item())
     venv.close()
     if args.keep_rollouts:
