@@ -17,11 +17,11 @@ import socket
 import subprocess
 import sys
 import time
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+import tomllib
 
 HERE = Path(__file__).parent
 CGROUPS = Path("/sys/fs/cgroup")

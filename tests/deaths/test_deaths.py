@@ -13,9 +13,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-import pytest
-
 import death_stages as stage
+import pytest
 
 DEATHS = stage.load()
 pytestmark = pytest.mark.slow
