@@ -16,6 +16,11 @@ _NAMES = ("f", "file", "path", "filename", "fname", "fn", "name", "filepath", "c
 _ADDRESSES = ("address", "server_address", "addr", "sockaddr", "sa")
 _HOSTS = ("host", "hostname", "server", "master_addr")
 _NETWORK_ERRORS = ("EADDRINUSE", "EADDRNOTAVAIL", "ENETUNREACH", "EHOSTUNREACH", "ETIMEDOUT")
+# What reading a file raises. These may come from a file that a `with` has closed on the way out.
+# For any other exception a closed file is only one that was read some time before.
+_READING_ERRORS = (OSError, EOFError, UnicodeError)
+_READERS = ("json", "_pickle", "pickle", "zipfile", "tarfile", "struct", "zlib", "gzip", "_csv")
+_STARTERS = ("runpy.py", "<frozen runpy>", "<frozen importlib._bootstrap>")
 _MOST_FRAMES = 40
 _MOST_VALUES = 64
 
@@ -38,7 +43,7 @@ def find(value, traceback):
     if _is_of_the_network(value):
         peer = _peer_of(frames)
         return [("peer", peer)] if peer else []
-    path = _file_of(frames)
+    path = _file_of(frames, may_be_closed=_is_of_reading(value))
     if path:
         found.append(("file", os.path.abspath(path)))
     return found
@@ -86,37 +91,46 @@ def _is_host(value):
     return type(value) is str and 0 < len(value) < 200 and not set(value) & set("/ \n\0@")
 
 
-def _file_of(frames):
-    """The innermost open file, else the innermost variable that is called like one."""
+def _is_of_reading(value):
+    module = str(type(value).__module__).partition(".")[0]
+    return isinstance(value, _READING_ERRORS) or module in _READERS
+
+
+def _file_of(frames, may_be_closed):
+    """Return the innermost open file, else the innermost variable that is called like one."""
     for look in (_open_files, _paths):
         for frame in frames:
-            paths = look(frame.f_locals)
+            if frame.f_code.co_filename.endswith(_STARTERS):
+                break  # it holds the script itself
+            is_library = "/lib/python" in frame.f_code.co_filename
+            found = look(frame.f_locals, may_be_closed or is_library)
+            paths = {path for path in found if not path.endswith((".py", ".pyc"))}
             if paths:
                 return paths.pop() if len(paths) == 1 else None
     return None
 
 
-def _open_files(variables):
+def _open_files(variables, may_be_closed):
     values = list(variables.values())[:_MOST_VALUES]
     own = variables.get("self")
     try:
         values += list(object.__getattribute__(own, "__dict__").values())[:_MOST_VALUES]
     except Exception:  # no such thing, or one that has no dictionary
         pass
-    return {path for path in map(_name_of, values) if path}
+    return {path for path in (_name_of(value, may_be_closed) for value in values) if path}
 
 
-def _name_of(value):
+def _name_of(value, may_be_closed):
     if type(value) not in _FILES:
         return None
     try:
-        name = value.name
+        name = value.name if may_be_closed or not value.closed else None
     except Exception:  # detached
         return None
     return name if _is_path(name) and not name.startswith("<") else None
 
 
-def _paths(variables):
+def _paths(variables, may_be_closed):
     pathlib = sys.modules.get("pathlib")
     found = set()
     for name in _NAMES:
