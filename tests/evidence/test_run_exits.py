@@ -91,7 +91,7 @@ def test_a_forwarded_signal_names_its_sender_and_a_resize_is_none():
 
 
 @pytest.mark.parametrize(
-    "sender, said", [(9, "process 9"), (0, "cannot be seen"), (101, "python3")]
+    "sender, said", [(9, "process 9"), (0, "cannot be seen"), (101, "process 101 (python)")]
 )
 def test_a_crash_signal_that_another_process_sent_is_no_crash(sender: int, said: str) -> None:
     run = recorded(
