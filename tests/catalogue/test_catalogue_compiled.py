@@ -45,7 +45,12 @@ def without_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """As in a built package: compiled.json, and no cause files."""
     path = tmp_path / compiled.NAME
     keep_compiled(path, loader.compile_unchecked())
-    for name, where in (("CAUSES", "causes"), ("SYMPTOMS", "symptoms"), ("COMPILED", path.name)):
+    for name, where in (
+        ("CAUSES", "causes"),
+        ("SYMPTOMS", "symptoms"),
+        ("FIXES", "fixes"),
+        ("COMPILED", path.name),
+    ):
         monkeypatch.setattr(loader, name, tmp_path / where)
     monkeypatch.setattr(loader, "WHAT_WHERE", tmp_path / "what_where.toml")
     return path

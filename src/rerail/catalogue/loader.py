@@ -14,6 +14,7 @@ from typing import Any
 
 from rerail.catalogue.compiled import NAME, digest, document_of, keep_compiled, read_compiled
 from rerail.catalogue.literals import required_literals, spaced
+from rerail.catalogue.message_fixes import checked_fixes, fixes_from, with_literals
 from rerail.catalogue.model import Catalogue
 from rerail.catalogue.schema import FAMILIES, cause_from, complaints
 from rerail.catalogue.template import new_cause, unfilled_lines
@@ -23,6 +24,7 @@ from rerail.platform.user_files import create_user_file
 
 CAUSES = Path(__file__).parent / "causes"
 SYMPTOMS = Path(__file__).parent / "symptoms"
+FIXES = Path(__file__).parent / "fixes"
 WHAT_WHERE = Path(__file__).parent / "what_where.toml"
 COMPILED = Path(__file__).parent / NAME
 
@@ -50,18 +52,25 @@ def _catalogue(tables: Sequence[dict[str, Any]]) -> Catalogue:
     rows = next(table["row"] for table in tables if "row" in table)
     for cause_id, signs in signs_of(rows, list(causes), [each.id for each in symptoms]).items():
         causes[cause_id] = replace(causes[cause_id], signs=(*causes[cause_id].signs, *signs))
-    return Catalogue(causes, symptoms)
+    fixes = tuple(fix for table in tables if "fix" in table for fix in fixes_from(table))
+    return Catalogue(causes, symptoms, fixes)
 
 
 def source_files() -> list[Path]:
     """Every file that the catalogue is made of; none in a built package (build_compiled.py)."""
-    return [*cause_files(), *symptom_files(), *filter(Path.exists, [WHAT_WHERE])]
+    return [*cause_files(), *symptom_files(), *fix_files(), *filter(Path.exists, [WHAT_WHERE])]
 
 
 def read_tables() -> list[dict[str, Any]]:
     """Their tables, checked, in the same order."""
     what_where = _parsed(WHAT_WHERE.read_text(encoding="utf-8"))
-    return [*map(read_table, cause_files()), *map(read_symptom, symptom_files()), what_where]
+    fixes = [checked_fixes(_parsed(p.read_text(encoding="utf-8")), p.stem) for p in fix_files()]
+    return [
+        *map(read_table, cause_files()),
+        *map(read_symptom, symptom_files()),
+        *fixes,
+        what_where,
+    ]
 
 
 def cause_files() -> list[Path]:
@@ -70,6 +79,10 @@ def cause_files() -> list[Path]:
 
 def symptom_files() -> list[Path]:
     return sorted(SYMPTOMS.glob("*.toml"))
+
+
+def fix_files() -> list[Path]:
+    return sorted(FIXES.glob("*.toml"))
 
 
 def read_symptom(path: Path) -> dict[str, Any]:
@@ -134,5 +147,6 @@ def compile_unchecked(files: Sequence[Path] = ()) -> str:
     """
     tables = [_with_literals(_parsed(path.read_text(encoding="utf-8"))) for path in cause_files()]
     tables += [read_symptom(path) for path in symptom_files()]
+    tables += [with_literals(_parsed(path.read_text(encoding="utf-8"))) for path in fix_files()]
     tables.append(_parsed(WHAT_WHERE.read_text(encoding="utf-8")))
     return document_of(tables, digest(files))

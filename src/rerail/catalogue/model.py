@@ -89,7 +89,8 @@ class Experiment:
 class Remedy:
     """`when` maps a fact of the run to a condition, as a Sign's does to a field; `leak.what` is the
     `what` of the fact `leak`. A remedy whose conditions a recorded run does not meet is not offered
-    for it. For a log, of which less is known, all are.
+    for it. For a log, of which less is known, all are. One that `finds` names the cause and does
+    not cure it: it stands behind those that do.
     """
 
     id: str
@@ -99,6 +100,30 @@ class Remedy:
     note: str = ""  # what it does not do
     by_hand: str = ""  # why a person has to decide on it, although it is safe
     when: dict[str, Any] = field(default_factory=dict)
+    finds: bool = False
+
+
+@dataclass(frozen=True)
+class Fix:
+    """A remedy for what one message says.
+
+    `pattern` is searched in "Type: message" of an exception, and in the last words of a process
+    that crashed; its named groups fill the gaps of `title`, beside the facts. `causes` limits the
+    fix to these causes; an empty one does not.
+    """
+
+    name: str
+    pattern: str
+    title: str
+    safety: Safety
+    causes: tuple[str, ...] = ()
+    note: str = ""
+    when: dict[str, Any] = field(default_factory=dict)
+    literals: tuple[str, ...] = ()  # one of these words is in every text that it matches
+
+    @property
+    def remedy(self) -> Remedy:
+        return Remedy(self.name, self.title, self.safety, note=self.note, when=self.when)
 
 
 @dataclass(frozen=True)
@@ -170,6 +195,7 @@ class Cause:
 class Catalogue:
     causes: dict[str, Cause]
     symptoms: tuple[Symptom, ...] = ()
+    fixes: tuple[Fix, ...] = ()
 
     def __getitem__(self, cause_id: str) -> Cause:
         return self.causes[cause_id]

@@ -67,7 +67,7 @@ _SIGNATURE = {
 }
 _SIGN = {"name", "observation", "weight", "when", "group", "even_if_resumed"}
 _EXPERIMENT = {"change", "expect", "when"}
-_REMEDY = {"id", "title", "safety", "change", "note", "by_hand", "when"}
+_REMEDY = {"id", "title", "safety", "change", "note", "by_hand", "when", "finds"}
 _POLICY = {each.name for each in fields(Policy)}
 _POLICY_LISTS = {"same_damage_as", "raised_by"}
 
@@ -155,9 +155,9 @@ def _remedy_complaints(remedies: list[dict[str, Any]]) -> list[str]:
         safety = remedy.get("safety", "")
         if safety not in SAFETY_ORDER:
             found.append(f"remedy[{at}]: safety = {safety!r}")
-        order.append(SAFETY_ORDER.get(safety, 9))
+        order.append((bool(remedy.get("finds")), SAFETY_ORDER.get(safety, 9)))
     if order != sorted(order):
-        found.append("remedy: safe ones come first, those that hide the cause last")
+        found.append("remedy: safe ones come first, those that hide the cause and `finds` last")
     return found
 
 
@@ -191,6 +191,7 @@ def cause_from(table: dict[str, Any]) -> Cause:
                 entry.get("note", ""),
                 entry.get("by_hand", ""),
                 entry.get("when", {}),
+                entry.get("finds", False),
             )
             for entry in table["remedy"]
         ),

@@ -24,13 +24,14 @@ def diagnose(
     """Why it died; no candidates when nothing says that it did."""
     # What rerail itself ended, as it was asked to, died of nothing.
     was_stopped = "stopped_by_gate" in evidence.facts
-    cases = {} if was_stopped else weigh(evidence, catalogue or load_catalogue())
+    catalogue = catalogue or load_catalogue()
+    cases = {} if was_stopped else weigh(evidence, catalogue)
     facts = _facts(evidence)
     observed = tuple(evidence.observations)
     words = words_of(Diagnosis(evidence.outcome, (), facts, observations=observed))
     candidates = tuple(
         Candidate(
-            fitted(case.cause, facts, words),
+            fitted(case.cause, facts, words, catalogue.fixes),
             probability,
             _reasons(case.speaks_for),
             _reasons(case.speaks_against),

@@ -1,15 +1,26 @@
 """What the run used: the fact `uses`, by which remedies that make no sense are left out.
 
-In: a recorded run. Out: words of USES, in their order; None where nothing inside
+In: a recorded run. Out: words of USES and frameworks, in their order; None where nothing inside
 the processes was recorded, because then nobody knows.
 """
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 from rerail.evidence.run.material import RecordedRun
 from rerail.wording import file_name
 
 USES = ("python", "torch", "loader", "loader-workers", "ranks", "cuda")
+# By the folder of a package that has native libraries.
+_FRAMEWORKS = {
+    "jaxlib": "jax",
+    "tensorflow": "tensorflow",
+    "sklearn": "scikit-learn",
+    "xgboost": "xgboost",
+    "lightgbm": "lightgbm",
+    "pandas": "pandas",
+}
 
 
 def read_uses(run: RecordedRun) -> list[str] | None:
@@ -28,4 +39,11 @@ def read_uses(run: RecordedRun) -> list[str] | None:
         "ranks": len(ranks) > 1 or any((box.world_size or 1) > 1 for box in run.boxes),
         "cuda": any(name.startswith(("libcuda.so", "libcudart")) for name in names),
     }
-    return [word for word in USES if used[word]]
+    folders = {
+        part
+        for libraries in run.libraries.values()
+        for lib in libraries
+        for part in PurePath(lib.path).parts
+    }
+    frameworks = [word for folder, word in _FRAMEWORKS.items() if folder in folders]
+    return [word for word in USES if used[word]] + frameworks
