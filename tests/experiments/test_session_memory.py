@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rerail.experiments.isolation.options import IsolateOptions, Silent
+from rerail.experiments.isolation.options import IsolateOptions
 from rerail.experiments.isolation.session import investigate
+from rerail.experiments.trials.live_view import Silent
 from rerail.store import Store
 
 DIES = str(Path(__file__).parent.parent / "programs" / "isolate_dies.py")

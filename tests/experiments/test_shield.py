@@ -13,8 +13,8 @@ import pytest
 
 from rerail.errors import UsageError
 from rerail.experiments import Asking, IsolateOptions, Shield, investigate
-from rerail.experiments.isolation.options import Silent
 from rerail.experiments.trials.covered import own_places
+from rerail.experiments.trials.live_view import Silent
 from rerail.platform import overlay
 from rerail.store import Store
 

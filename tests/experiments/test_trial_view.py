@@ -9,16 +9,15 @@ from pathlib import Path
 import pytest
 
 from rerail.experiments import IsolateOptions, Lines, investigate
-from rerail.experiments.isolation.options import Silent
-from rerail.experiments.isolation.session import InvestigationSession
-from rerail.experiments.isolation.trial_view import (
+from rerail.experiments.isolation.trial_view import question_of
+from rerail.experiments.planner.observation import Plan
+from rerail.experiments.trials.live_view import (
     LINE_SECONDS,
     WIDTH,
-    block,
+    Silent,
+    Standing,
     how_far,
-    question_of,
 )
-from rerail.experiments.planner.observation import Plan
 from rerail.store import Store
 
 DIES = str(Path(__file__).parent.parent / "programs" / "isolate_dies.py")
@@ -29,11 +28,11 @@ class Viewer(Silent):
         self.blocks: list[list[str]] = []
         self.asked: list[str] = []
 
-    def started(self, number: int, plan: Plan, question: str, meaning: str) -> None:
-        self.asked.append(f"{question} {meaning}")
+    def said(self, text: str) -> None:
+        self.asked.append(text.partition(": ")[2])
 
-    def moved(self, session: InvestigationSession) -> None:
-        self.blocks.append(block(session))
+    def moved(self, standing: Standing) -> None:
+        self.blocks.append(list(standing.block(WIDTH)))
 
 
 @pytest.mark.thorough
@@ -50,7 +49,7 @@ def test_each_trial_says_what_it_asks_and_what_its_outcomes_mean(tmp_path: Path,
         viewer,
     )
     assert document["status"] == "confirmed" and document["changes"] == ["--mode good"]
-    assert viewer.asked[0] == "does it fail without any change? "
+    assert viewer.asked[0] == "does it fail without any change?"
     alone = [
         text for text in viewer.asked if text.startswith("does it still fail with --mode good")
     ]
@@ -69,11 +68,11 @@ def test_without_a_screen_there_is_at_most_one_line_a_minute(tmp_path: Path) -> 
     looks = 0
 
     class Watched(Lines):
-        def moved(self, session: InvestigationSession) -> None:
+        def moved(self, standing: Standing) -> None:
             nonlocal looks
             looks += 1
             clock[0] += LINE_SECONDS / 3
-            super().moved(session)
+            super().moved(standing)
 
     lines = Watched(written.append, clock=lambda: clock[0])
     investigate(

@@ -143,6 +143,16 @@ def test_memory_is_compared_only_where_it_was_counted_alike() -> None:
     assert cost.memory is not None and cost.memory.is_added_up
 
 
+def test_the_memory_of_a_fix_that_died_of_memory_is_not_praised() -> None:
+    before, after = trace([1.0] * 10, rss=900 << 20), trace([1.0] * 10, rss=600 << 20)
+    (memory,) = [line for line in compare([before], [after]).lines() if "Memory" in line]
+    assert "-33.3 %" in memory
+    cost = compare([before], [after], died_of="host-oom")
+    (memory,) = [line for line in cost.lines() if "Memory" in line]
+    assert "died of host-oom" in memory and "%" not in memory
+    assert cost.to_json()["memory"]["died_of"] == "host-oom"
+
+
 def test_whose_doing_a_different_loss_is() -> None:
     losses = [1.0 / step for step in range(1, 11)]
     other = [loss + (0.25 if step > 5 else 0.0) for step, loss in enumerate(losses, start=1)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rerail.experiments.verification.view import Lines, proof_lines, run_lines, wrapped
+from rerail.experiments.trials.live_view import Lines, wrapped
+from rerail.experiments.verification.view import RunNow, proof_lines, run_lines
 
 
 def test_how_far_a_run_is_and_what_its_outcomes_mean() -> None:
@@ -27,5 +28,5 @@ def test_without_a_screen_there_is_one_line_a_minute() -> None:
     lines = Lines(written.append, clock=lambda: clock[0])
     for second in range(0, 200, 10):
         clock[0] = second
-        lines.moved(["Does it?", f"  {second} s"])
+        lines.moved(RunNow(["Does it?", f"  {second} s"]))
     assert written == ["Does it?; 60 s", "Does it?; 120 s", "Does it?; 180 s"]

@@ -204,14 +204,14 @@ def _investigate(
     command: tuple[str, ...], tries: tuple[str, ...], home: Path | None, options: Any
 ) -> dict[str, Any]:
     from rerail.cli._printing import console
-    from rerail.experiments import Lines, LiveView, investigate
+    from rerail.experiments import Lines, Screen, investigate
 
     end_gently_when_terminated()
     store = store_to_write(home)
     if has_screen():
-        view = LiveView(console(to_stderr=True), asker())
-        with view.live:
-            return investigate(command, tries, store, options, view)
+        screen = Screen(console(to_stderr=True), asker())
+        with screen.live:
+            return investigate(command, tries, store, options, screen)
     lines = Lines(lambda text: echo(f"rerail: {text}", err=True), asker())
     return investigate(command, tries, store, options, lines)
 

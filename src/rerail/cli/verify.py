@@ -114,8 +114,7 @@ def _verify(
     command: tuple[str, ...], changes: tuple[str, ...], home: Path | None, options: Any
 ) -> dict[str, Any]:
     from rerail.cli._printing import console
-    from rerail.experiments import verify
-    from rerail.experiments.verification.view import Lines, Screen
+    from rerail.experiments import Lines, Screen, verify
     from rerail.remedies import paragraph
 
     end_gently_when_terminated()

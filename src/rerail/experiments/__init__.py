@@ -17,16 +17,15 @@ if TYPE_CHECKING:
     from rerail.experiments.isolation.options import IsolateOptions
     from rerail.experiments.isolation.session import investigate
     from rerail.experiments.isolation.summary import summary_lines
-    from rerail.experiments.isolation.trial_view import Lines, LiveView
     from rerail.experiments.trials.failure import (
         STOPPING_SIGNALS,
         Failure,
         failure_of,
         told_to_end,
     )
+    from rerail.experiments.trials.live_view import Lines, Screen
     from rerail.experiments.trials.shield import Asking, Shield
     from rerail.experiments.trials.trial import changes_in_words
-    from rerail.experiments.verification import view as verify_view
     from rerail.experiments.verification.session import VerifyOptions, verify
 
 __all__ = [
@@ -35,7 +34,7 @@ __all__ = [
     "Failure",
     "IsolateOptions",
     "Lines",
-    "LiveView",
+    "Screen",
     "Shield",
     "VerifyOptions",
     "changes_in_words",
@@ -47,7 +46,6 @@ __all__ = [
     "told_to_end",
     "upgrades_since",
     "verify",
-    "verify_view",
 ]
 
 __getattr__ = door(
@@ -57,8 +55,8 @@ __getattr__ = door(
         "Asking": "trials.shield",
         "Failure": "trials.failure",
         "IsolateOptions": "isolation.options",
-        "Lines": "isolation.trial_view",
-        "LiveView": "isolation.trial_view",
+        "Lines": "trials.live_view",
+        "Screen": "trials.live_view",
         "Shield": "trials.shield",
         "VerifyOptions": "verification.session",
         "changes_in_words": "trials.trial",
@@ -70,6 +68,5 @@ __getattr__ = door(
         "told_to_end": "trials.failure",
         "upgrades_since": "environments.since",
         "verify": "verification.session",
-        "verify_view": "verification.view",
     },
 )

@@ -5,17 +5,16 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from rerail.changes import Change
 from rerail.experiments.planner.observation import Plan
 from rerail.experiments.trials.exposure import Unit
-from rerail.experiments.trials.trial import Trial
 from rerail.experiments.trials.trial_setup import ReadyTrial
 from rerail.scheduling import RunningTask
 
 if TYPE_CHECKING:
-    from rerail.experiments.isolation.session import InvestigationSession
+    pass
 
 
 @dataclass(frozen=True)
@@ -39,41 +38,6 @@ class IsolateOptions:
     edits: str | None = None  # take back the user's edits: "" those not committed, else since REV
     bisect: str | None = None  # GOOD..BAD: which commit brought it
     goes_on_unasked: bool = False  # also where the command has not failed once
-
-
-class InvestigationWatcher(Protocol):
-    """Who is told while it works."""
-
-    def said(self, text: str) -> None: ...
-
-    def started(self, number: int, plan: Plan, question: str, meaning: str) -> None:
-        """A trial begins: what it asks, and what its outcomes would mean."""
-
-    def ended(self, number: int, trial: Trial) -> None: ...
-
-    def moved(self, session: InvestigationSession) -> None: ...
-
-    def may_go_on(self, question: str) -> bool:
-        """Asked where going on may be in vain; False where there is nobody to answer."""
-
-
-class Silent:
-    """Nobody is told."""
-
-    def said(self, text: str) -> None:
-        pass
-
-    def started(self, number: int, plan: Plan, question: str, meaning: str) -> None:
-        pass
-
-    def ended(self, number: int, trial: Trial) -> None:
-        pass
-
-    def moved(self, session: InvestigationSession) -> None:
-        pass
-
-    def may_go_on(self, question: str) -> bool:
-        return False
 
 
 @dataclass

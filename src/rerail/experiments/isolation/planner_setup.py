@@ -15,6 +15,7 @@ from rerail.changes import exclusive_groups, may_move_steps, parse_change, prior
 from rerail.experiments.planner.commits import CommitSearch
 from rerail.experiments.planner.inquiry import Investigation
 from rerail.experiments.planner.observation import Ending, Plan, TrialResult
+from rerail.experiments.trials.exposure import resolution_of
 from rerail.experiments.trials.journal import TrialJournal
 from rerail.experiments.trials.trial import Trial
 from rerail.survival import FailureModel, Lifetimes, constant_rate
@@ -61,16 +62,20 @@ def build_search(
 
 def _known_before(journal: TrialJournal) -> FailureModel:
     """What runs before the investigation showed of the failure."""
-    unit = journal.unit
     earlier_crashes, earlier_survivals = journal.comparable_earlier()
     given = constant_rate(Lifetimes.of(earlier_crashes, earlier_survivals))
-    resolution = 1.0
-    if unit == "seconds":
-        times = earlier_crashes or [
-            t.exposure(unit) for t in journal.comparable_trials() if t.outcome == "crashed"
-        ]
-        resolution = max(0.2, 0.1 * max(times, default=1.0))
-    return replace(given, resolution=resolution)
+    return replace(given, resolution=_resolution(journal))
+
+
+def _resolution(journal: TrialJournal) -> float:
+    crashes, survivals = journal.comparable_earlier()
+    trials = journal.comparable_trials()
+    seen = [t.exposure(journal.unit) for t in trials if t.outcome == "crashed"]
+    comes_always = not survivals and all(t.outcome == "crashed" for t in trials if not t.changes)
+    has_one_place = journal.failure is not None and journal.failure.has_one_place
+    return resolution_of(
+        journal.unit, [*crashes, *seen], at_one_place=comes_always and has_one_place
+    )
 
 
 def _tell_all(planner: Investigation, journal: TrialJournal, texts: Sequence[str]) -> None:
@@ -144,9 +149,29 @@ def _plan_to_repeat(
     seen_here = any(t.outcome == "crashed" for t in planner.trials)
     repeats = sum(not trial.changes for trial in journal.comparable_trials())
     is_running = any(not plan.changes for plan in under_way)
-    if (seen_here and len(crashes) >= 2) or repeats >= 2 or is_running or not crashes:
+    if is_running or not crashes:
+        return None
+    is_known = (seen_here and len(crashes) >= 2) or repeats >= 2
+    if is_known and not _is_place_in_doubt(planner, journal, crashes):
         return None
     return Plan((), _REPEAT_LENGTH * max(crashes), "whether it comes back, and where")
+
+
+def _is_place_in_doubt(
+    planner: Investigation, journal: TrialJournal, crashes: Sequence[float]
+) -> bool:
+    """Whether two failures came at about one time, and a third would tell whether that is chance.
+
+    By the clock two that agree may be chance; a rate takes many more trials than a place.
+    """
+    return (
+        len(crashes) == 2
+        and journal.unit == "seconds"
+        and not planner.failure_model.is_at_a_step
+        and all(trial.outcome == "crashed" for trial in planner.trials)
+        and not journal.comparable_earlier()[1]
+        and max(crashes) - min(crashes) <= _resolution(journal)
+    )
 
 
 def mean_exposure(planner: Investigation | None, journal: TrialJournal) -> float:

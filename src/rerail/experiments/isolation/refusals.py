@@ -14,15 +14,28 @@ from rerail.catalogue import load_catalogue
 from rerail.changes import Change
 from rerail.errors import UsageError
 from rerail.experiments.planner.observation import Plan
+from rerail.experiments.trials.failure import Failure
 from rerail.experiments.trials.journal import TrialJournal
 from rerail.experiments.trials.trial import Trial
 from rerail.experiments.trials.trial_setup import TrialSetup
 
 MOST_OTHER = 3
+MOST_UNREACHED = 2  # trials that failed before what they change was reached
 # A death of another cause this early is the change's own doing: the program refuses it.
 _EARLY_SHARE = 0.1
 _ALIKE = 1.25
 _SUSPECT = "whether the program takes this change"
+
+
+def nothing_tells(failure: Failure) -> str:
+    """The sentence for a failure that the program raises itself, and what could tell more of it."""
+    name = (failure.exception or "its exception").rpartition(".")[2]
+    return (
+        f"no change of threads, workers or libraries can tell anything about {name}, which the"
+        " program raises itself. What could: --try with an argument of the program or another"
+        " input, --edits (takes back your own edits), --bisect GOOD..BAD (finds the commit),"
+        " --since DATE (takes back what was installed since)"
+    )
 
 
 class Refusals:
@@ -72,6 +85,10 @@ class Refusals:
         `mean_exposure` is how far runs come between two failures.
         """
         if trial.not_applied:
+            ended_early = trial.outcome in ("crashed", "other", "lost")
+            same = [t for t in self.journal.trials if t.changes == trial.changes]
+            if ended_early and sum(bool(t.not_applied) for t in same) < MOST_UNREACHED:
+                return True  # it may have ended before the place: tried again
             for change in trial.not_applied:
                 self.leave_out(change, "it did not take effect: what it changes was never reached")
             return True

@@ -19,12 +19,7 @@ from rerail.errors import RerailError, UsageError
 from rerail.experiments.edits.versions import ProgramVersions
 from rerail.experiments.environments.uv import EnvironmentNotBuilt
 from rerail.experiments.isolation.answer import answer_of, keep_with_run
-from rerail.experiments.isolation.options import (
-    InvestigationWatcher,
-    IsolateOptions,
-    Silent,
-    UnderWay,
-)
+from rerail.experiments.isolation.options import IsolateOptions, UnderWay
 from rerail.experiments.isolation.planner_setup import (
     build_planner,
     build_search,
@@ -34,18 +29,19 @@ from rerail.experiments.isolation.planner_setup import (
     tell,
 )
 from rerail.experiments.isolation.raise_hazard import Raising
-from rerail.experiments.isolation.refusals import Refusals
+from rerail.experiments.isolation.refusals import Refusals, nothing_tells
 from rerail.experiments.isolation.reproducing import reproduce
 from rerail.experiments.isolation.start_test import StartTest
-from rerail.experiments.isolation.trial_view import asked_by
+from rerail.experiments.isolation.trial_view import TrialsNow, asked_by, what_came_of
 from rerail.experiments.planner.inquiry import Investigation
 from rerail.experiments.planner.observation import Plan
 from rerail.experiments.reproducer.files import refuse_if_taken
 from rerail.experiments.trials.from_checkpoint import UNTIL_SEEN
 from rerail.experiments.trials.journal import TrialJournal
 from rerail.experiments.trials.judge import Judge
+from rerail.experiments.trials.live_view import Silent, Watcher
 from rerail.experiments.trials.never_failed import clean_so_far
-from rerail.experiments.trials.trial import Trial
+from rerail.experiments.trials.trial import Trial, changes_in_words
 from rerail.experiments.trials.trial_driver import POLL_SECONDS, look_at, stop
 from rerail.experiments.trials.trial_setup import TrialSetup
 from rerail.recorder import CommandNotStarted, find_program
@@ -65,7 +61,7 @@ def investigate(
     tries: Sequence[str],
     store: Store,
     options: IsolateOptions | None = None,
-    watcher: InvestigationWatcher | None = None,
+    watcher: Watcher | None = None,
 ) -> dict[str, Any]:
     """Which of these changes removes the failure? The document of `isolate --json`."""
     return InvestigationSession(
@@ -80,7 +76,7 @@ class InvestigationSession:
         tries: Sequence[str],
         store: Store,
         options: IsolateOptions,
-        watcher: InvestigationWatcher,
+        watcher: Watcher,
     ) -> None:
         self.command = tuple(command)
         self.store = store
@@ -141,6 +137,7 @@ class InvestigationSession:
         self._spent_before = self.journal.seconds
         self._trials_before = self._clean_before = len(self.journal.trials)
         self._why_ended = ""
+        self._nothing_tells = ""  # why no change is worth a trial
         self._overfull = 0  # trials that wrote more than they may
 
     def run(self) -> dict[str, Any]:
@@ -218,7 +215,8 @@ class InvestigationSession:
             time.sleep(POLL_SECONDS)
             for each in list(self.under_way):
                 self._look_at(each)
-            self.watcher.moved(self)
+            if self.under_way:
+                self.watcher.moved(TrialsNow(self))
 
     def _next_plan(self) -> Plan | None:
         if self.seconds_left <= 0.0:
@@ -235,6 +233,8 @@ class InvestigationSession:
             return None
         if self.journal.failure is None:
             return self._plan_to_see_it()
+        if self._nothing_tells:
+            return None
         running = [each.plan for each in self.under_way]
         if self.start_test.under_test is not None:
             return None if running else self.start_test.plan()
@@ -295,7 +295,8 @@ class InvestigationSession:
         texts = tuple(change.text for change in both)
         whole = replace(plan, changes=texts)
         question, meaning = asked_by(whole, plan, self)
-        self.watcher.started(number, whole, question, meaning)
+        if not self.watcher.redraws:
+            self.watcher.said(f"trial {number}: {question}" + (f" {meaning}" if meaning else ""))
         running, now = scheduler.start(task), time.monotonic()
         each = UnderWay(number, plan, changes, ready.variables, running, now, raised=raised)
         each.ready, each.question, each.meaning = ready, question, meaning
@@ -378,7 +379,9 @@ class InvestigationSession:
             else:
                 self._take_note(trial)
         self.journal.save()
-        self.watcher.ended(each.number, trial)
+        who = f", {changes_in_words((*trial.raised, *trial.changes))}"
+        who = who if self.watcher.redraws else ""
+        self.watcher.said(f"trial {each.number}{who}: {what_came_of(trial)}")
 
     def _take_note(self, trial: Trial) -> None:
         """Tell the planner, and leave out changes that the program does not take."""
@@ -391,8 +394,13 @@ class InvestigationSession:
                 self._set_planner_up()
             return
         mean = mean_exposure(self.investigation, self.journal)
-        if self._refusals.find(trial, mean):
+        is_by_clock = self.journal.unit == "seconds" and trial.outcome == "crashed"
+        if self._refusals.find(trial, mean) or self.judge.count_in_steps(
+            trial, self.store, self.cwd
+        ):
             self._set_planner_up()
+        elif is_by_clock and not trial.changes:
+            self._set_planner_up()  # how exactly its time is known has changed
         elif self.investigation is not None:
             tell(self.investigation, trial, self.journal)
 
@@ -414,8 +422,12 @@ class InvestigationSession:
                 journal.profile,
                 self.command,
                 self.environ,
+                only_named=journal.failure is not None and journal.failure.is_of_the_program,
             )
             journal.changes = self._refusals.those_that_apply(changes)
+            if journal.failure is not None and not changes and journal.failure.is_of_the_program:
+                self._nothing_tells = nothing_tells(journal.failure)
+                return
         self.start_test.settle()
         self._go_on()
 
@@ -456,6 +468,7 @@ class InvestigationSession:
         document = answer_of(
             self.journal, self.investigation, self._why_ended, self._raising.answer()
         )
+        document["reason"] = self._nothing_tells or document["reason"]
         document.update(self.program.about_the_answer(document, self.investigation))
         kept = self.setup.shield.kept
         document["outputs"] = str(kept) if kept is not None else None

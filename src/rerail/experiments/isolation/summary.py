@@ -40,7 +40,8 @@ def summary_lines(document: dict[str, Any]) -> list[str]:
             lines.append(f"It ended because: {document['ended_because']}.")
         for likely in document["posterior"][:5]:
             lines.append(f"  {percent(likely['probability'], 1):>6}  {likely['text']}")
-        lines.append("The same command goes on from here.")
+        if document["posterior"] or document["ended_because"]:
+            lines.append("The same command goes on from here.")
     made = document.get("reproducer")
     if made:
         what = "it fails as expected" if made["fails"] else "it did not fail when it was checked"
@@ -99,4 +100,6 @@ def _headline(document: dict[str, Any]) -> str:
         return f"None of these: the failure comes whatever of them is changed ({sure})."
     if status == "not-reproduced":
         return "Not reproduced: the failure did not come back."
+    if not document["posterior"] and not document["ended_because"]:
+        return "Inconclusive: no change was tried."
     return "Inconclusive: not decided yet."

@@ -29,6 +29,10 @@ class EarlierRun:
         failure = self.ending.failure
         return failure is not None and not failure.policy.is_from_outside
 
+    def showed(self, failure: Failure) -> bool:
+        other = self.ending.failure
+        return other is not None and failure.is_same_as(other, self.ending.rivals)
+
 
 def earlier_runs(
     store: Store, command: Sequence[str], cwd: str, diagnostician: Diagnostician
@@ -61,8 +65,7 @@ def lifetimes(
     """How far runs came before this failure, and how far others came without it."""
     crashes, survivals = [], []
     for run in runs:
-        other = run.ending.failure
-        if other is not None and failure.is_same_as(other, run.ending.rivals):
+        if run.showed(failure):
             crashes.append(run.distance.of(unit, died=True))
         else:
             survivals.append(run.distance.of(unit, died=False))

@@ -107,6 +107,19 @@ def _until_it_hung(folder: RunFolder, seconds: float) -> float:
     return max(0.0, min(seconds, lived))
 
 
+def resolution_of(unit: Unit, crashes: Sequence[float], *, at_one_place: bool = False) -> float:
+    """Return how exactly a time of death is known; seconds vary with the machine's load.
+
+    `at_one_place`: the failure came in every run, and of a kind that has one place; the times only
+    differ because they are not exactly known, as those of a hang.
+    """
+    if unit != "seconds":
+        return 1.0
+    longest = max(crashes, default=1.0)
+    spread = longest - min(crashes, default=1.0) if at_one_place else 0.0
+    return max(0.2, 0.1 * longest, spread)
+
+
 def elapsed_seconds(folder: RunFolder, asked: float) -> float:
     """Of a run that was asked for at `asked` on the monotonic clock: by its own start, if here."""
     now = time.monotonic()

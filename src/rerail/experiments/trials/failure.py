@@ -39,6 +39,17 @@ class Failure:
         return self.kind == "hang"
 
     @property
+    def has_one_place(self) -> bool:
+        """Whether it comes at one place if it comes in every run; the clock need not show it."""
+        return self.is_a_hang or self.policy.is_certain
+
+    @property
+    def is_of_the_program(self) -> bool:
+        """Whether the program raised it itself: threads and libraries have no part in it."""
+        is_raised = self.kind == "exit" and self.exception is not None
+        return is_raised and (self.policy.is_certain or self.policy.is_told_by_exception)
+
+    @property
     def policy(self) -> Policy:
         return load_catalogue().policy_of(self.cause)
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from rerail.changes import Change, read_profile
 from rerail.experiments.isolation.options import UnderWay
-from rerail.experiments.trials.earlier_runs import earlier_runs, lifetimes
+from rerail.experiments.trials.earlier_runs import EarlierRun, earlier_runs, lifetimes
 from rerail.experiments.trials.exposure import Distance, measure, share_of_its_pace
 from rerail.experiments.trials.failure import Diagnostician, Ending
 from rerail.experiments.trials.journal import TrialJournal
@@ -47,12 +47,32 @@ class Judge:
         if newest is None:
             return 0
         self._settle(newest.ending, newest.folder)
+        journal.earlier_runs = [run.folder.id for run in runs]
+        journal.earlier_seconds = sum(run.distance.seconds for run in runs)
+        self._count_earlier(runs)
+        return len(journal.earlier_crashes)
+
+    def count_in_steps(self, trial: Trial, store: Store, cwd: str) -> bool:
+        """Go over to steps if a trial counts them: who failed without any did so before the first.
+
+        Then every failure has one place, which the clock cannot show. Return whether it was done.
+        """
+        journal = self.journal
+        if journal.unit != "seconds" or trial.distance.unit() != "steps":
+            return False
+        if trial.outcome not in ("finished", "stopped") or journal.start or journal.raising:
+            return False
+        journal.unit = "steps"
+        if journal.earlier_runs:
+            runs = earlier_runs(store, journal.command, cwd, self.diagnostician)
+            self._count_earlier([run for run in runs if run.folder.id in journal.earlier_runs])
+        return True
+
+    def _count_earlier(self, runs: Sequence[EarlierRun]) -> None:
+        journal = self.journal
         assert journal.failure is not None
         crashes, survivals = lifetimes(runs, journal.failure, journal.unit)
         journal.earlier_crashes, journal.earlier_survivals = crashes, survivals
-        journal.earlier_runs = [run.folder.id for run in runs]
-        journal.earlier_seconds = sum(run.distance.seconds for run in runs)
-        return len(crashes)
 
     def judge(self, each: UnderWay) -> Trial:
         path = each.running.folder()

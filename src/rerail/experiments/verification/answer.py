@@ -7,12 +7,15 @@ failure came although the fix was at work. `not-proven`: neither, and why.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from rerail.catalogue import load_catalogue
 from rerail.experiments.isolation.answer import runs_with_failure
 from rerail.experiments.isolation.summary import about_outputs
 from rerail.experiments.trials.exposure import Unit
 from rerail.experiments.trials.start import about_the_start
+from rerail.experiments.trials.trial import Trial
 from rerail.experiments.verification.cost import Cost, compare
 from rerail.experiments.verification.trace import read_trace
 from rerail.privacy import Masker
@@ -90,12 +93,22 @@ def _cost(session: VerificationSession) -> Cost:
     if known is None:
         return Cost()
     seen = {each.trace.run: each.trace for each in session.references}
+    tried = [each.trace for each in session.tried if each.folder]
+    died_of = _lack_died_of([each.trial for each in session.tried])
     if session.start is not None and session.start.state == "adopted":
         # Steps count from the checkpoint: those of runs from the beginning are others.
         alike = [each.trace for each in session.references if each.trial.checkpoint]
-        return compare(alike, [each.trace for each in session.tried if each.folder])
+        return compare(alike, tried, died_of)
     before = [seen.get(f.id) or read_trace(f) for f in known.runs[:_MOST_TRACES]]
-    return compare(before, [each.trace for each in session.tried if each.folder])
+    return compare(before, tried, died_of)
+
+
+def _lack_died_of(trials: Sequence[Trial]) -> str | None:
+    """The cause of the last death of a lack of memory, or of something alike, with the fix."""
+    catalogue = load_catalogue()
+    causes = [t.cause for t in trials if t.outcome in ("crashed", "other") and t.cause]
+    lacks = [each for each in causes if each in catalogue and catalogue[each].family == "memory"]
+    return lacks[-1] if lacks else None
 
 
 def _summary(document: dict[str, Any], cost: Cost) -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from rerail.changes import Profile, read_profile
 from rerail.errors import RerailError
 from rerail.experiments.trials.earlier_runs import EarlierRun, earlier_runs, lifetimes
-from rerail.experiments.trials.exposure import Distance, Unit, measure
+from rerail.experiments.trials.exposure import Distance, Unit, measure, resolution_of
 from rerail.experiments.trials.failure import Diagnostician, Failure
 from rerail.experiments.trials.start import Start
 from rerail.store import RunFolder, Store, fingerprint
@@ -34,11 +34,13 @@ class Baseline:
     runs: list[RunFolder] = field(default_factory=list)  # newest first
     finished: list[float] = field(default_factory=list)  # how long runs that ended well were
     distances: list[Distance] = field(default_factory=list)
+    died: list[bool] = field(default_factory=list)  # in the order of distances
 
     @property
     def resolution(self) -> float:
-        """How exactly a time of death is known; seconds vary with the machine's load."""
-        return 1.0 if self.unit != "seconds" else max(0.2, 0.1 * max(self.crashes, default=1.0))
+        """How exactly a time of death is known."""
+        at_one_place = self.failure.has_one_place and not self.survivals
+        return resolution_of(self.unit, self.crashes, at_one_place=at_one_place)
 
     def model(self, *, can_repeat: bool = True) -> FailureModel:
         """`can_repeat`: the unchanged program is still there to be asked a second time."""
@@ -56,6 +58,15 @@ class Baseline:
         (self.crashes if died else self.survivals).append(exposure)
         self.runs.insert(0, folder)
         self.distances.insert(0, distance)
+        self.died.insert(0, died)
+
+    def count_in_steps(self) -> None:
+        """Go over to steps: who failed without any did so before the first."""
+        self.unit = "steps"
+        lives = list(zip(self.distances, self.died, strict=True))
+        self.crashes = [each.of("steps", died=True) for each, died in lives if died]
+        self.survivals = [each.of("steps", died=False) for each, died in lives if not died]
+        self.finished = [length for length in self.survivals if length > 0.0]
 
     def begin_at(self, start: Start) -> None:
         """From now on runs are counted from a checkpoint on, or anew after all."""
@@ -110,6 +121,7 @@ def read_baseline(
         return None
     baseline = baseline_of(newest.folder, newest.ending.failure)
     baseline.crashes, baseline.survivals = lifetimes(runs, baseline.failure, baseline.unit)
+    baseline.died = [run.showed(baseline.failure) for run in runs]
     baseline.runs = [run.folder for run in runs]
     baseline.distances = [run.distance for run in runs]
     baseline.finished = [

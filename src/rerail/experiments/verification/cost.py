@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from statistics import median
 from typing import Any
 
@@ -49,6 +49,7 @@ class Memory:
     before_bytes: int
     after_bytes: int
     is_added_up: bool = False
+    died_of: str | None = None  # the lack that a run with the change died of: nothing was saved
 
 
 @dataclass(frozen=True)
@@ -77,9 +78,15 @@ class Cost:
         return [_throughput_words(self.throughput), _memory_words(self.memory), *_loss(self.loss)]
 
 
-def compare(before: Sequence[Trace], after: Sequence[Trace]) -> Cost:
-    """`before`: runs without the change; `after`: with it."""
-    return Cost(_throughput(before, after), _memory(before, after), _losses(before, after))
+def compare(before: Sequence[Trace], after: Sequence[Trace], died_of: str | None = None) -> Cost:
+    """`before`: runs without the change; `after`: with it, of which one may have `died_of` a lack
+    of memory or of something alike.
+    """
+    memory = _memory(before, after)
+    if memory is not None and died_of is not None:
+        peak = max((trace.peak_bytes() or 0 for trace in after), default=0)
+        memory = replace(memory, after_bytes=peak, died_of=died_of)
+    return Cost(_throughput(before, after), memory, _losses(before, after))
 
 
 def _throughput(before: Sequence[Trace], after: Sequence[Trace]) -> Throughput | None:
@@ -213,6 +220,8 @@ def _memory_words(found: Memory | None) -> str:
     if found is None:
         return "Memory: not recorded, or not counted alike before and after."
     before, after = bytes_in_words(found.before_bytes), bytes_in_words(found.after_bytes)
+    if found.died_of is not None:
+        return f"Memory: with the fix a run died of {found.died_of}, at a peak of {after}."
     if before == after:
         return f"Memory: peak {before} before and after."
     change = share_in_percent(found.after_bytes / found.before_bytes - 1.0, "+.1f")

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from rerail.changes import Profile, exclusive_groups, parse_changes
 from rerail.errors import RerailError, UsageError
@@ -22,10 +22,11 @@ from rerail.experiments.environments.uv import EnvironmentNotBuilt
 from rerail.experiments.trials.exposure import Distance, Unit, measure
 from rerail.experiments.trials.failure import Diagnostician
 from rerail.experiments.trials.from_checkpoint import UNTIL_SEEN
+from rerail.experiments.trials.live_view import Watcher
 from rerail.experiments.trials.never_failed import clean_so_far
 from rerail.experiments.trials.outcome import Wanted
 from rerail.experiments.trials.start import Start
-from rerail.experiments.trials.trial import changes_in_words
+from rerail.experiments.trials.trial import Trial, changes_in_words
 from rerail.experiments.trials.trial_setup import TrialSetup
 from rerail.experiments.verification.answer import answer_of, exposure_in_words, keep_with_run
 from rerail.experiments.verification.baseline import (
@@ -38,7 +39,7 @@ from rerail.experiments.verification.baseline import (
 )
 from rerail.experiments.verification.laboratory import Laboratory, Tried
 from rerail.experiments.verification.proof import Needed, luck_of, needed_for
-from rerail.experiments.verification.view import proof_lines, run_lines
+from rerail.experiments.verification.view import RunNow, proof_lines, run_lines
 from rerail.recorder import CommandNotStarted, find_program
 from rerail.scheduling import open_scheduler
 from rerail.store import RunFolder, Store
@@ -67,18 +68,6 @@ class VerifyOptions:
     may_write: bool = False  # where the command writes, if no overlay is possible
 
 
-class VerificationWatcher(Protocol):
-    """Who is told while it works."""
-
-    def said(self, text: str) -> None: ...
-
-    def moved(self, lines: Sequence[str]) -> None:
-        """How the run under way stands; replaces what was shown before."""
-
-    def may_go_on(self, question: str) -> bool:
-        """Asked where runs would write into the user's folders; False where nobody answers."""
-
-
 class _Ended(Exception):
     """Nothing more can be learnt, and why."""
 
@@ -88,7 +77,7 @@ def verify(
     changes: Sequence[str],
     store: Store,
     options: VerifyOptions,
-    watcher: VerificationWatcher,
+    watcher: Watcher,
 ) -> dict[str, Any]:
     """Is the failure gone with these changes? The document of `verify --json`."""
     return VerificationSession(command, changes, store, options, watcher).run()
@@ -101,7 +90,7 @@ class VerificationSession:
         changes: Sequence[str],
         store: Store,
         options: VerifyOptions,
-        watcher: VerificationWatcher,
+        watcher: Watcher,
     ) -> None:
         self.command = tuple(command)
         self.changes = parse_changes(changes)
@@ -291,7 +280,7 @@ class VerificationSession:
             exposure = distance.of(unit, died=False)
             question = f"Does it fail without the change? ({why})"
             pace = _pace(distance, unit)
-            self._watcher.moved(run_lines(question, exposure, limit, unit, pace))
+            self._watcher.moved(RunNow(run_lines(question, exposure, limit, unit, pace)))
             return limit is not None and exposure >= limit
 
         known = self.baseline.distances if self.baseline else []
@@ -333,13 +322,16 @@ class VerificationSession:
     # -- proving ------------------------------------------------------------------------------
 
     def _prove(self) -> None:
-        model = self._model()
         run_length = max(self.known.finished, default=0.0) or None
         self._announce(run_length)
         while not self._is_decided():
-            clean = self.clean()
+            clean, model = self.clean(), self._model()
 
-            def is_enough(distance: Distance, clean: Sequence[float] = clean) -> bool:
+            def is_enough(
+                distance: Distance,
+                clean: Sequence[float] = clean,
+                model: FailureModel = model,
+            ) -> bool:
                 exposure = distance.of(self.known.unit, died=False)
                 luck = luck_of(model, [*clean, exposure])
                 self._show(sum(clean) + exposure, luck, distance)
@@ -349,10 +341,19 @@ class VerificationSession:
             found = self._lab.try_once(self.changes, settings, self._wanted(), is_enough)
             self.tried.append(found)
             self._after(found)
+            if self._counts_steps_now(found.trial):
+                self.known.count_in_steps()
+                run_length = max(self.known.finished, default=0.0) or None
+                self.needed = self._still_possible(run_length)
             if found.trial.outcome == "finished":
                 length = found.trial.exposure(self.known.unit)
                 run_length = max(run_length or 0.0, length) or None
                 self.needed = self._still_possible(run_length)
+
+    def _counts_steps_now(self, trial: Trial) -> bool:
+        """Whether the failure, seen in seconds alone, came before the first step."""
+        is_clean = trial.outcome in ("finished", "stopped") and self.start is None
+        return is_clean and self.known.unit == "seconds" and trial.distance.unit() == "steps"
 
     def _wanted(self) -> Wanted:
         if self.baseline is None:
@@ -421,10 +422,12 @@ class VerificationSession:
             question = f"Does it still fail {changes_in_words([c.text for c in self.changes])}?"
         used = time.monotonic() - self._started
         self._watcher.moved(
-            [
-                *run_lines(question, exposure, self.needed.total, unit, _pace(distance, unit)),
-                *proof_lines(luck, options.confidence, used, options.budget_seconds),
-            ]
+            RunNow(
+                [
+                    *run_lines(question, exposure, self.needed.total, unit, _pace(distance, unit)),
+                    *proof_lines(luck, options.confidence, used, options.budget_seconds),
+                ]
+            )
         )
 
     def _after(self, found: Tried) -> None:

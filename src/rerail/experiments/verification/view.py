@@ -1,83 +1,27 @@
-"""What a person sees while a fix is being verified: lines, and on a terminal how it stands now."""
+"""How a run of a verification stands: what it asks, how far it is, what is believed now."""
 
 from __future__ import annotations
 
 import math
-import textwrap
-import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from rerail.experiments.isolation.trial_view import LINE_SECONDS, ask_beside, bar, how_far
 from rerail.experiments.trials.exposure import Unit
+from rerail.experiments.trials.live_view import bar, how_far, wrapped
 from rerail.wording import percent, seconds_in_words
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.live import Live
 
-_WIDTH = 80
+@dataclass(frozen=True)
+class RunNow:
+    """The run under way, for a view."""
 
+    lines: Sequence[str]
 
-class Lines:
-    """One paragraph per thing said, and one a minute while a run is under way, through `write`."""
+    def line(self) -> str:
+        return "; ".join(line.strip() for line in self.lines)
 
-    def __init__(
-        self,
-        write: Callable[[str], None],
-        ask: Callable[[str], bool] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._write = write
-        self._ask = ask
-        self._clock = clock
-        self._wrote = clock()
-
-    def said(self, text: str) -> None:
-        self._wrote = self._clock()
-        self._write(text)
-
-    def moved(self, lines: Sequence[str]) -> None:
-        if self._clock() - self._wrote >= LINE_SECONDS:
-            self.said("; ".join(line.strip() for line in lines))
-
-    def may_go_on(self, question: str) -> bool:
-        return self._ask is not None and self._ask(question)
-
-
-class Screen:
-    """The same, with the state of the run under way redrawn below."""
-
-    def __init__(self, console: Console, ask: Callable[[str], bool] | None = None) -> None:
-        from rich.live import Live
-
-        self._console = console
-        self._ask = ask
-        self.live: Live = Live(console=console, refresh_per_second=4, transient=True)
-
-    def said(self, text: str) -> None:
-        self._console.print(text, markup=False)
-
-    def moved(self, lines: Sequence[str]) -> None:
-        from rich.text import Text
-
-        width = min(_WIDTH, self._console.width)
-        drawn = [*lines, "Ctrl-C keeps everything."]
-        self.live.update(Text("\n".join(wrapped(drawn, width)), no_wrap=True, overflow="crop"))
-
-    def may_go_on(self, question: str) -> bool:
-        return ask_beside(self.live, self._ask, question)
-
-
-def wrapped(lines: Sequence[str], width: int = _WIDTH) -> list[str]:
-    """None wider than `width`; what belongs to a line is indented."""
-    return [
-        part
-        for line in lines
-        for part in textwrap.wrap(
-            line, width, subsequent_indent="  ", break_on_hyphens=False, drop_whitespace=True
-        )
-    ]
+    def block(self, width: int) -> list[str]:
+        return wrapped([*self.lines, "Ctrl-C keeps everything."], width)
 
 
 def run_lines(
