@@ -20,8 +20,9 @@ from collections.abc import Callable
 from multiprocessing import Pool
 from typing import NamedTuple
 
-from rerail.investigation import Investigation, TrialResult
-from rerail.investigation.edits.commits import CommitSearch
+from rerail.experiments.planner.commits import CommitSearch
+from rerail.experiments.planner.inquiry import Investigation
+from rerail.experiments.planner.observation import TrialResult
 
 CONFIDENCE = 0.95
 CHANCES = (1.0, 0.5, 0.2)

@@ -13,10 +13,10 @@ import math
 import random
 import sys
 
-from rerail.investigation.session.exposure import Distance
-from rerail.investigation.session.start import Start, is_worthwhile
-from rerail.investigation.session.trial import Trial
-from rerail.remedies.verification.proof import needed_for
+from rerail.experiments.trials.exposure import Distance
+from rerail.experiments.trials.start import Start, is_worthwhile
+from rerail.experiments.trials.trial import Trial
+from rerail.experiments.verification.proof import needed_for
 from rerail.survival import classify
 
 MEAN_STEPS = 2000.0

@@ -40,8 +40,8 @@ from benchmarks.isolation_truths import (
     diagnosis_weights,
     draw_truth,
 )
-from rerail.investigation import Investigation
-from rerail.investigation.edits.commits import CommitSearch
+from rerail.experiments.planner.commits import CommitSearch
+from rerail.experiments.planner.inquiry import Investigation
 from rerail.survival import classify
 
 CRASH_PROBABILITIES = (0.5, 0.3, 0.1)

@@ -11,7 +11,8 @@ import time
 from pathlib import Path
 
 from benchmarks.isolation_truths import MEAN_STEPS
-from rerail.investigation import Investigation, TrialResult
+from rerail.experiments.planner.inquiry import Investigation
+from rerail.experiments.planner.observation import TrialResult
 from rerail.survival import classify
 
 
@@ -39,17 +40,17 @@ def planner_seconds(changes: int = 30, investigations: int = 5) -> list[float]:
 
 def trial_seconds(trials: int = 12, sleep: float = 0.5) -> list[float]:
     """What a trial takes beyond its command: scheduling, recording, judging."""
-    from rerail.investigation.planner.observation import Plan
-    from rerail.investigation.session.judging import Judge
-    from rerail.investigation.session.notebook import Notebook
-    from rerail.investigation.session.watching import UnderWay
+    from rerail.experiments.isolation.options import UnderWay
+    from rerail.experiments.planner.observation import Plan
+    from rerail.experiments.trials.journal import TrialJournal
+    from rerail.experiments.trials.judge import Judge
     from rerail.scheduling import Task, open_scheduler
 
     took = []
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder, "home")
         command = ("sleep", str(sleep))
-        judge = Judge(Notebook.open(home, command, folder, [], is_fresh=True))
+        judge = Judge(TrialJournal.open(home, command, folder, [], is_fresh=True))
         scheduler = open_scheduler("local", 1)
         for number in range(trials):
             started = time.perf_counter()

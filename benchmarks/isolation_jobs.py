@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 from multiprocessing import Pool
 
 from benchmarks.isolation_truths import CHANGES, MEAN_STEPS, Answer, Setting, World, draw_truth
-from rerail.investigation import Investigation, Plan, TrialResult
+from rerail.experiments.planner.inquiry import Investigation
+from rerail.experiments.planner.observation import Plan, TrialResult
 from rerail.survival import classify
 
 LOOK_STEPS = 0.03 * MEAN_STEPS

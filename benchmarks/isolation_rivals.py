@@ -12,7 +12,8 @@ import random
 from collections.abc import Iterator
 
 from benchmarks.isolation_truths import CHANGES, Answer, Setting, World, diagnosis_weights
-from rerail.investigation import Investigation, TrialResult
+from rerail.experiments.planner.inquiry import Investigation
+from rerail.experiments.planner.observation import TrialResult
 from rerail.survival import Hazard
 
 

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rerail.investigation import TrialResult
+from rerail.experiments.planner.observation import TrialResult
 
 MEAN_STEPS = 1000.0
 RACE_STEP = 40.0

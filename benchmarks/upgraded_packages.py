@@ -25,7 +25,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "programs"))
 from wheelhouse import make_wheel
 
-from rerail.investigation.environments.uv import find_uv
+from rerail.experiments.environments.uv import find_uv
 
 # Pure Python, upgraded in every case: old and new.
 HARMLESS = {
@@ -146,7 +146,7 @@ def ask(case: Case, uv: str, folder: Path) -> None:
 
 def seconds_of_uv(uv: str, case: Case, folder: Path, environ: dict[str, str]) -> float:
     """To make an environment with the old culprit and all the rest, from an empty cache."""
-    from rerail.investigation.environments.uv import index_variables
+    from rerail.experiments.environments.uv import index_variables
 
     lines = (
         (folder / "new.txt")

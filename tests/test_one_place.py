@@ -44,28 +44,28 @@ def test_one_place_says_whether_another_attempt_is_worthwhile() -> None:
 
 
 def test_one_place_says_what_came_of_a_trial() -> None:
-    judge = "investigation/session/outcome.py"
+    judge = "experiments/trials/outcome.py"
     assert places_of(r"(?<!def )\bdied_before\(") == {judge: 1}
     # When it hung is another question: that of a run that the recorder ended for its silence.
     assert places_of(r"(?<!def )\bidle_seconds\(") == {
-        "investigation/session/exposure.py": 1,
+        "experiments/trials/exposure.py": 1,
         judge: 1,
     }
     assert places_of(r"_BUSY_SHARE = 0|_IDLE_SECONDS = |_STUCK_SHARE = ") == {judge: 3}
     assert set(places_of(r"(?<!def )\bjudge_run\(")) == {
-        "investigation/session/judging.py",
-        "remedies/verification/trying.py",
+        "experiments/trials/judge.py",
+        "experiments/verification/laboratory.py",
     }
 
 
 def test_one_place_looks_at_a_trial_under_way() -> None:
     """A study watches cells and not trials; a rehearsal has no failure to look for."""
     polling = places_of(r"\brunning\.is_over\(")
-    assert {name for name in polling if name.startswith(("investigation/", "remedies/"))} == {
-        "investigation/session/trial_look.py"
+    assert {name for name in polling if name.startswith(("experiments/", "remedies/"))} == {
+        "experiments/trials/trial_driver.py"
     }
     assert set(places_of(r"(?<!def )\blook_at\(")) >= {
-        "investigation/session/session.py",
-        "investigation/reproducer/reduction.py",
-        "remedies/verification/trying.py",
+        "experiments/isolation/session.py",
+        "experiments/reproducer/reduction.py",
+        "experiments/verification/laboratory.py",
     }

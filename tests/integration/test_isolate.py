@@ -18,6 +18,7 @@ from rerail import cli
 
 Answer = Callable[..., tuple[int, dict[str, Any]]]
 DIES = str(Path(__file__).parent.parent / "programs" / "isolate_dies.py")
+AT_START = str(Path(__file__).parent.parent / "programs" / "fails_at_start.py")
 HANGS = str(Path(__file__).parent.parent / "programs" / "isolate_hangs.py")
 
 
@@ -74,6 +75,30 @@ def test_the_change_that_removes_the_failure_is_confirmed_and_kept(
     # Asked again, it answers from what it has.
     _, again = answer(home, *tries, "--", sys.executable, DIES)
     assert again["trials"] == document["trials"]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("how", ["exit", "hang"])
+def test_a_failure_before_the_first_step_takes_at_most_six_trials(
+    tmp_path: Path, answer: Answer, how: str
+) -> None:
+    arguments = ["--stall", "3", "--try", "GOOD=1", "--", sys.executable, AT_START, "--how", how]
+    status, document = answer(tmp_path / "home", *arguments)
+    assert status == 0 and document["changes"] == ["GOOD=1"]
+    assert document["confidence"] >= 0.99 and document["unit"] == "steps"
+    assert len(document["trials"]) <= 6
+    assert {trial["exposure"] for trial in document["trials"] if not trial["changes"]} == {1}
+
+
+def test_nothing_is_tried_on_an_exception_that_no_trial_tells_anything_about(
+    tmp_path: Path, answer: Answer
+) -> None:
+    program = tmp_path / "train.py"
+    program.write_text("settings = {'lr': 0.1}\nprint(settings['momentum'])\n")
+    status, document = answer(tmp_path / "home", "--", sys.executable, str(program))
+    assert status == 1 and document["status"] == "inconclusive"
+    assert [trial["changes"] for trial in document["trials"]] == [[]]
+    assert "KeyError" in document["reason"] and "--edits" in document["reason"]
 
 
 @pytest.mark.slow

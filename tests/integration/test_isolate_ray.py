@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rerail.investigation import IsolateOptions, investigate
+from rerail.experiments import IsolateOptions, investigate
 from rerail.store import Store
 
 DIES = str(Path(__file__).parent.parent / "programs" / "isolate_dies.py")

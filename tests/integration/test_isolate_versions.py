@@ -17,10 +17,9 @@ import pytest
 
 from rerail import cli
 from rerail.changes import Profile, parse_change
-from rerail.investigation import EnvironmentNotBuilt
-from rerail.investigation.environments import building
-from rerail.investigation.environments.building import Environments, Prepared
-from rerail.investigation.environments.uv import find_uv
+from rerail.experiments.environments import building
+from rerail.experiments.environments.build import Environments, Prepared
+from rerail.experiments.environments.uv import EnvironmentNotBuilt, find_uv
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "programs"))
 from wheelhouse import FAULTY, GOOD, make_environment, make_wheel

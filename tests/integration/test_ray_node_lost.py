@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from rerail.errors import RerailError
-from rerail.investigation import IsolateOptions, investigate
+from rerail.experiments import IsolateOptions, investigate
 from rerail.store import RunFolder, Store
 from rerail.study import StudyOptions, load_study, run_study
 

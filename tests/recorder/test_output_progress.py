@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from run_driver import Terminal, python, rerail_run, run_recorded, wait_until
 
 from rerail import live
-from rerail.investigation import measure
+from rerail.experiments.trials.exposure import measure
 from rerail.recorder.run.output_progress import HEAD_BYTES, TAIL_BYTES, OutputProgress
 from rerail.recorder.run_record import RunRecord
 from rerail.records import PrintedPoint

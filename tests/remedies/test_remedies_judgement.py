@@ -10,7 +10,7 @@ import pytest
 from rerail.catalogue import load_catalogue
 from rerail.checkpoints import StepClock
 from rerail.diagnosis.result import Candidate
-from rerail.investigation.session.failure import Failure
+from rerail.experiments.trials.failure import Failure
 from rerail.records import Observation
 from rerail.remedies.restart.death import Death
 from rerail.remedies.restart.judgement import Attempt, why_leave, why_not_again, why_stop

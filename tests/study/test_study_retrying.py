@@ -5,7 +5,7 @@ from __future__ import annotations
 from rerail.catalogue import load_catalogue
 from rerail.changes.profile import Profile
 from rerail.diagnosis.result import Candidate
-from rerail.investigation.session.failure import Failure
+from rerail.experiments.trials.failure import Failure
 from rerail.records import Observation
 from rerail.remedies import Death
 from rerail.study.retrying import Decision, Ended, Setting, begun, decide

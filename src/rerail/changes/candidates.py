@@ -21,6 +21,7 @@ from rerail.errors import UsageError
 # How much likelier a change is that the catalogue names for a cause of probability one.
 _NAMED_WEIGHT = 6.0
 MOST_DEFAULTS = 8
+_LIKELY = 0.1
 _REVISION_TELLS = "whether the program as it was at that revision had the failure"
 
 
@@ -54,11 +55,19 @@ def default_changes(
     profile: Profile,
     command: Sequence[str],
     environ: Mapping[str, str],
+    *,
+    only_named: bool = False,
 ) -> list[Change]:
-    """What to try when nobody says; only what applies, the likeliest first, one per knob."""
+    """What to try when nobody says; only what applies, the likeliest first, one per knob.
+
+    `only_named`: only what a likely cause names, where a change of the surroundings tells nothing.
+    """
+    if only_named:
+        causes = {cause: chance for cause, chance in causes.items() if chance >= _LIKELY}
     named = named_by_causes(causes, catalogue)
     texts = sorted(named, key=lambda text: -named[text])
-    texts += [own.text for own in OWN_CHANGES.values() if not own.is_for_listing_only]
+    if not only_named:
+        texts += [own.text for own in OWN_CHANGES.values() if not own.is_for_listing_only]
     found: dict[str, Change] = {}
     for change in _parsed(texts):
         if change.knob in found:

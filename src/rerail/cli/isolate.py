@@ -167,7 +167,7 @@ def command(
         )
     if lists:
         return _list(command, home, as_json=as_json)
-    from rerail.investigation import IsolateOptions
+    from rerail.experiments import IsolateOptions
 
     tries = (*tries, *_upgraded(upgrades, since, command, home))
     options = IsolateOptions(
@@ -192,7 +192,7 @@ def command(
         may_write=yes,
     )
     document = _investigate(command, tries, home, options)
-    from rerail.investigation import summary_lines
+    from rerail.experiments import summary_lines
 
     lines = summary_lines(document)
     status = answer(document, lines, as_json=as_json, good_status="confirmed")
@@ -204,14 +204,14 @@ def _investigate(
     command: tuple[str, ...], tries: tuple[str, ...], home: Path | None, options: Any
 ) -> dict[str, Any]:
     from rerail.cli._printing import console
-    from rerail.investigation import Lines, LiveView, investigate
+    from rerail.experiments import Lines, Screen, investigate
 
     end_gently_when_terminated()
     store = store_to_write(home)
     if has_screen():
-        view = LiveView(console(to_stderr=True), asker())
-        with view.live:
-            return investigate(command, tries, store, options, view)
+        screen = Screen(console(to_stderr=True), asker())
+        with screen.live:
+            return investigate(command, tries, store, options, screen)
     lines = Lines(lambda text: echo(f"rerail: {text}", err=True), asker())
     return investigate(command, tries, store, options, lines)
 
@@ -227,7 +227,7 @@ def _upgraded(
         raise UsageError("--upgrades and --since ask the same in two ways: give one of them")
     if upgrades is None and since is None:
         return ()
-    from rerail.investigation import read_upgrades, upgrades_since
+    from rerail.experiments import read_upgrades, upgrades_since
 
     if upgrades is not None:
         found = read_upgrades(*upgrades)

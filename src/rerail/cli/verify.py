@@ -91,7 +91,7 @@ def command(
             "there is no command to verify",
             "Type it after --, as in: rerail verify --with '--workers 0' -- python train.py",
         )
-    from rerail.remedies import VerifyOptions
+    from rerail.experiments import VerifyOptions
 
     options = VerifyOptions(
         confidence=confidence,
@@ -114,8 +114,8 @@ def _verify(
     command: tuple[str, ...], changes: tuple[str, ...], home: Path | None, options: Any
 ) -> dict[str, Any]:
     from rerail.cli._printing import console
-    from rerail.remedies import paragraph, verify
-    from rerail.remedies.verification.verify_view import Lines, Screen
+    from rerail.experiments import Lines, Screen, verify
+    from rerail.remedies import paragraph
 
     end_gently_when_terminated()
     store = store_to_write(home)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rerail.investigation import changes_in_words, investigation_answer
+from rerail.experiments import changes_in_words, investigation_answer
 from rerail.records import RunInfo
 from rerail.report.document import Block, Paragraph, Section, Table
 from rerail.report.numbers import without_zero_rows

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from rerail.errors import RerailError
-from rerail.investigation import investigation_answer
+from rerail.experiments import investigation_answer
 from rerail.live import build, one_line, take_snapshot
 from rerail.platform.os_text import printable_line
 from rerail.platform.own_code import innermost_own

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from rerail.catalogue import Catalogue, Cause, load_catalogue
 from rerail.diagnosis import Candidate
-from rerail.investigation import told_to_end
+from rerail.experiments import told_to_end
 from rerail.records import Outcome
 from rerail.remedies import Death, diagnosed_death
 from rerail.store import RunFolder, Store

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rerail.errors import RerailError, UnknownRun, UsageError
-from rerail.investigation import investigation_answer
+from rerail.experiments import investigation_answer
 from rerail.platform.os_text import shown_value
 from rerail.privacy import SecretRedactor
 from rerail.report.experiments import INVESTIGATION, VERIFICATION, read_experiments

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rerail.errors import RerailError
-from rerail.investigation import Asking, Shield
+from rerail.experiments import Asking, Shield
 from rerail.platform.layers import written_at
 from rerail.platform.own_folder import OwnFolder
 from rerail.preflight.memory.proc_memory import (
