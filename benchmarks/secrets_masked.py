@@ -4,10 +4,10 @@
 
 Four measurements of the maskers themselves; `tests/integration/test_planted_secrets.py` looks for
 the same secrets in everything that a real run leaves. (1) Two sets of 240 planted secrets in eight
-places, as the recorder keeps them: the bar is 3 of each that stay. (2) Other ways to write a secret down, of other
-languages and tools. (3) Ordinary words of real logs (`*.jsonl` with a `log` in each line), each log
-alone: the bar is 1 masked in 200. (4) CPU seconds for a MB of output, in reads of 64 KiB: lines
-with one distinct secret each, for which the bar is 0.25 s, and ordinary ones.
+places, as the recorder keeps them: the bar is 3 of each that stay. (2) Other ways to write a secret
+down, of other languages and tools. (3) Ordinary words of real logs (`*.jsonl` with a `log` in each
+line), each log alone: the bar is 1 masked in 200. (4) CPU seconds for a MB of output, in reads of
+64 KiB: lines with one distinct secret each, for which the bar is 0.25 s, and ordinary ones.
 """
 
 from __future__ import annotations
