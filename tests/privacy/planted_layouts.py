@@ -62,6 +62,22 @@ hash of WordPress :: $P$B<a31>
 hashes of Windows :: Administrator:500:aad3b435b51404eeaad3b435b51404ee:<h32>:::
 SSH2 key :: ---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----\n<b64>\n<b64>\n---- END SSH2 ENCRYPTED PRIVATE KEY ----
 JSON web key :: {"kty":"oct","k":"<w43>"}
+key of wandb :: wandb.login(key='<h40>')
+pair of a login :: requests.get(url, auth=('ada', '<a14>'))
+pair of a class :: HTTPBasicAuth("ada", "<a14>")
+command in a list :: Command '['sshpass', '-p', '<a14>', 'ssh', 'x']' returned 1
+command in a list of JSON :: ["curl","-s","-u","ada:<a14>"]
+command in a tuple :: ('mysql', '-uroot', '-p<a14>', 'x')
+docker, glued :: docker login -u ada -p<a14> hub.example.org
+ssh-keygen :: ssh-keygen -t rsa -N '<a14>' -f k
+here-string :: sudo -S id <<< "<a14>"
+property, Hadoop :: <property><name>fs.s3a.secret.key</name><value><b40></value></property>
+property, Hibernate :: <property name="x.password"><a14></property>
+property, dotted :: hdfs dfs -Dfs.s3a.secret.key=<b40> -ls s3a://x
+backticks :: const TOKEN = `<a32>`;
+CSV, pass :: user,pass\nada,<a14>
+sentence :: The App Secret will look something like this: <a30>
+sentence, quoted :: unexpected keyword 'passwd' with value '<a14>'
 """
 
 

@@ -305,11 +305,17 @@ class Entry(NamedTuple):
 
 def planted_set(seed: int = 240) -> list[Entry]:
     """Return all 240, in order; the same texts in every run."""
+    return entries_of(PLACES, seed)
+
+
+def entries_of(places: dict[str, str], seed: int) -> list[Entry]:
+    """Fill the forms of each place."""
     chance = random.Random(seed)
     entries: list[Entry] = []
-    for place, lines in PLACES.items():
+    for place, lines in places.items():
         for line in lines.strip().splitlines():
             kind, _, form = line.partition(" :: ")
+            form = form.removeprefix("\\") if form.startswith("\\ ") else form
             form = form.replace(r"\e", "\x1b")
             if place in ("documents", "tables", "lines", "exceptions", "flags"):
                 form = form.replace(r"\\n", "\0").replace(r"\n", "\n").replace(r"\t", "\t")

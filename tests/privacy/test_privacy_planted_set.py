@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from planted_second_set import second_set
 from planted_set import PLACES, Entry, planted_set
 
 from rerail.privacy import Masker, OutputMasker
@@ -49,6 +50,11 @@ def masked(entry: Entry) -> list[str]:
     return [masker.mask_text(text), printed_in_pieces(Masker(), text)]
 
 
+def leaks_of(entry: Entry) -> list[str]:
+    seen = "\n".join(without_colours(text) for text in masked(entry))
+    return [secret for secret in entry.planted.secrets if secret in seen]
+
+
 def test_the_set_has_its_size():
     assert len(ENTRIES) == 240 and len(PLACES) == 8
     assert len({entry.planted.kind.partition(": ")[2] for entry in ENTRIES}) >= 90
@@ -58,12 +64,15 @@ def test_the_set_has_its_size():
 
 @pytest.mark.parametrize("place", PLACES)
 def test_no_planted_secret_stays(place):
-    leaks = []
-    for entry in ENTRIES:
-        if entry.place == place:
-            seen = "\n".join(without_colours(text) for text in masked(entry))
-            leaks += [entry.planted.kind for secret in entry.planted.secrets if secret in seen]
+    leaks = [entry.planted.kind for entry in ENTRIES if entry.place == place and leaks_of(entry)]
     assert leaks == []
+
+
+def test_of_the_second_set_stays_what_the_page_names():
+    entries = second_set()
+    assert len(entries) == 240 and len({entry.planted.kind for entry in entries}) == 240
+    stay = {entry.planted.kind for entry in entries if leaks_of(entry)}
+    assert stay == {"paths: name in a folder", "exceptions: redis"}
 
 
 @pytest.mark.parametrize(
@@ -84,6 +93,14 @@ def test_no_planted_secret_stays(place):
         "BYPASS=1 COMPASS=north",
         "key        value\n---        -----\nlr         0.001\nbatch_1    hello1234",
         "monkey      chimpanzee1\nturkey      country22",
+        "if token > threshold12345: password > 8characters1",
+        "| primary key | value12345 |\nPrimary Key      batch_id_17",
+        "no credentials found for project: MyProject2024",
+        "no API key found for model: ResNet50Backbone",
+        "password must have at least: 12characters",
+        "| Token | Count |\n|-------|-------|\n| Kubernetes2024 | 12 |",
+        "https://host.example.org:8080/path/@ada http://host:80/a@b",
+        "args: ['train.py', '-p', '8080', '--out', 'x']",
     ],
 )
 def test_ordinary_layouts_stay_readable(text):

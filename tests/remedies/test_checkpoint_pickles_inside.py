@@ -10,6 +10,7 @@ import os
 import pickle
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,13 @@ def tar(content: bytes) -> bytes:
             member = tarfile.TarInfo(name)
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
+    return file.getvalue()
+
+
+def zipped(content: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("state.pkl", content)
     return file.getvalue()
 
 
@@ -120,6 +128,34 @@ def test_what_is_not_looked_at_is_told(tmp_path: Path) -> None:
     inside = tmp_path / "inside.tar"
     inside.write_bytes(tar(gzip.compress(pickle.dumps(Hostile()))))
     assert "state.pkl" in (check_checkpoint(inside).unchecked or "")
+
+
+@pytest.mark.parametrize(
+    "name", ["zip in zip", "gzip in zip", "zlib", "zlib in tar", "zlib in zip"]
+)
+def test_a_pickle_that_is_packed_once_more_is_told(name: str, tmp_path: Path) -> None:
+    pickled = pickle.dumps(Hostile())
+    holders = {
+        "zip in zip": zipped(zipped(pickled)),
+        "gzip in zip": zipped(gzip.compress(pickled)),
+        "zlib": zlib.compress(pickled),  # joblib's default
+        "zlib in tar": tar(zlib.compress(pickled)),
+        "zlib in zip": zipped(zlib.compress(pickled)),
+    }
+    (tmp_path / "state").write_bytes(holders[name])
+    found = check_checkpoint(tmp_path / "state")
+    assert found.problem is None
+    assert "packed" in str(found.unchecked) or "compressed" in str(found.unchecked)
+
+
+@pytest.mark.parametrize("content", [Hostile(), {"inner": Hostile()}, [Hostile()]])
+def test_a_pickle_of_the_first_protocols_is_not_sound(content: Any, tmp_path: Path) -> None:
+    """They have no signature."""
+    for protocol in (0, 1):
+        (tmp_path / "state.pkl").write_bytes(pickle.dumps(content, protocol))
+        assert check_checkpoint(tmp_path / "state.pkl").problem, protocol
+    (tmp_path / "state.pkl").write_bytes(pickle.dumps((1, content), 0))
+    assert check_checkpoint(tmp_path / "state.pkl").unchecked == "what it holds"
 
 
 @pytest.mark.parametrize("dtype", ["f4", ">i8", "U5", "S3", "M8[ns]", "m8[25s]", "?", "V6", "c16"])

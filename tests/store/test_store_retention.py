@@ -116,3 +116,24 @@ def test_rerail_run_under_a_tiny_limit_keeps_the_death(tmp_path: Path) -> None:
         run(status)
     statuses = [info.outcome.exit_code for info in Store(home).list() if info.outcome]
     assert 3 in statuses
+
+
+def test_folders_of_the_user_among_the_runs_are_never_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An unpacked archive may have `.rerail/runs` as a link to any folder."""
+    monkeypatch.setenv("RERAIL_STORE_LIMIT", "1")
+    results = tmp_path / "results"
+    for name in ("data", "20261119", ".removed-by-me", "20261119-214320-6374.old"):
+        (results / name).mkdir(parents=True)
+        (results / name / "weights.pt").write_bytes(bytes(4096))
+        os.utime(results / name, (0, 0))
+    (results / "data" / "run.json").write_text("{}")
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "runs").symlink_to(results)
+    store = Store(home)
+    for _ in range(2):
+        store.create_run(["true"], tmp_path, {}, False)
+    store.clean(0)
+    assert len(list(results.rglob("weights.pt"))) == 4

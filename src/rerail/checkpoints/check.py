@@ -16,18 +16,16 @@ from pathlib import Path
 from rerail.checkpoints.formats import Reading, Torn, Unfinished
 from rerail.checkpoints.formats.budget import Budget
 from rerail.checkpoints.formats.content import (
+    COMPRESSED,
     HEAD_BYTES,
     PICKLE_SIGNATURES,
+    ZIP_SIGNATURE,
     Check,
+    is_packed,
+    is_tar,
     reader_of_content,
 )
-from rerail.checkpoints.formats.streams import (
-    COMPRESSED,
-    check_compressed,
-    check_json,
-    check_tar,
-    is_tar,
-)
+from rerail.checkpoints.formats.streams import check_compressed, check_json, check_tar
 from rerail.checkpoints.formats.tensors import (
     HDF5_SIGNATURE,
     NPY_SIGNATURE,
@@ -35,7 +33,6 @@ from rerail.checkpoints.formats.tensors import (
     check_safetensors,
     looks_like_safetensors,
 )
-from rerail.checkpoints.formats.zip_archive import SIGNATURE as ZIP_SIGNATURE
 from rerail.checkpoints.formats.zip_archive import check_zip, check_zips
 from rerail.checkpoints.parts import METADATA, check_parts
 from rerail.checkpoints.search import Search
@@ -46,6 +43,7 @@ _BUFFER_BYTES = 1 << 16  # opcodes are read one by one
 _LFS_POINTER = b"version https://git-lfs"
 # Names that promise one of the formats above: anything else in such a file is damage.
 _PROMISING = {".pt", ".pth", ".ckpt", ".npz", ".npy", ".safetensors", ".h5", ".hdf5", ".keras"}
+_NAMES_OF_PICKLES = {".pkl", ".pickle"}
 _DISTRIBUTED_SUFFIX = ".distcp"
 _INDEX_SUFFIX = ".index.json"  # of sharded weights: names the files that belong together
 _LARGEST_INDEX_BYTES = 16 << 20
@@ -125,7 +123,10 @@ def _check_file(path: Path, size: int, budget: Budget) -> Reading:
         file.seek(max(0, size - HEAD_BYTES))
         if size > HEAD_BYTES and not file.read().strip(b"\0"):
             raise Torn("it ends in nothing but zeros")
-    return Reading(UNKNOWN)
+    if is_packed(head):
+        return Reading(UNKNOWN, "what it holds, which is compressed")
+    is_pickle = path.suffix.lower() in _NAMES_OF_PICKLES  # perhaps of protocol 0, or encrypted
+    return Reading(UNKNOWN, "what it holds" if is_pickle else None)
 
 
 def _reader_for(path: Path, head: bytes, size: int) -> Check | None:

@@ -12,13 +12,16 @@ from collections.abc import Sequence
 from rerail.privacy.names import (
     MASKED,
     PROGRAM,
+    PROGRAMS,
     SECRET_NAME,
     is_secret_value,
     looks_like_a_password,
 )
 
 _FLAG = re.compile(r"^-{1,2}[A-Za-z][\w.-]*$")
-_ASSIGNED = re.compile(r"^(?P<name>-{0,2}[A-Za-z_][\w.+-]*)=(?P<value>.*)$", re.DOTALL)
+# Also Hydra's `+a.b=…`, and `a=…` as the value of a flag: --set=a=…, --conf=a.b=….
+_ASSIGNED = re.compile(r"(?P<name>(?:-{0,2}|\+{1,2})[A-Za-z_][\w.+-]*)=(?P<value>.*)", re.DOTALL)
+_MOST_ASSIGNED = 3
 _SCRIPT = re.compile(r"^-[a-z]*c$")
 _PASSWORD_FLAGS = ("-p", "-P")
 
@@ -33,12 +36,24 @@ def secrets_of(arguments: Sequence[str]) -> list[Stretch | None]:
         if _is_announced(before, argument):
             found[at] = (0, len(argument), SECRET_NAME)
             continue
-        assigned = None if _SCRIPT.match(before) else _ASSIGNED.match(argument)
-        if assigned and is_secret_value(assigned["name"], assigned["value"]):
-            found[at] = (assigned.start("value"), len(argument), SECRET_NAME)
+        if not _SCRIPT.match(before) and (start := _start_of_assigned(argument)) is not None:
+            found[at] = (start, len(argument), SECRET_NAME)
     for at, start in _of_programs(arguments):
         found[at] = (start, len(arguments[at]), PROGRAM)
     return found
+
+
+def _start_of_assigned(argument: str) -> int | None:
+    """Return where the secret value of `name=value` begins, or of `flag=name=value`."""
+    start = 0
+    for _ in range(_MOST_ASSIGNED):
+        assigned = _ASSIGNED.match(argument, start)
+        if assigned is None:
+            return None
+        start = assigned.start("value")
+        if is_secret_value(assigned["name"].lstrip("+"), assigned["value"]):
+            return start
+    return None
 
 
 def _is_announced(flag: str, value: str) -> bool:
@@ -58,7 +73,7 @@ def _of_programs(arguments: Sequence[str]) -> list[tuple[int, int]]:
     # As one line in which every argument is one word; a shell's script is read as a text elsewhere.
     words = [argument.encode("utf-8", "replace").translate(_ONE_WORD) for argument in arguments]
     line = b" ".join(words)
-    if not any(program in line for program in _PROGRAMS):
+    if not any(program.encode() in line for program in PROGRAMS):
         return []
     from rerail.privacy.finding import find_secrets  # late: most commands name no such program
 
@@ -76,7 +91,3 @@ def _of_programs(arguments: Sequence[str]) -> list[tuple[int, int]]:
 
 
 _ONE_WORD = bytes.maketrans(b" \t\r\n;|\"'", b"________")
-_PROGRAMS = (
-    *(b"curl", b"sshpass", b"mysql", b"mariadb", b"login", b"twine", b"mongo", b"kinit"),
-    *(b"redis-cli", b"zip", b"sqlcmd", b"ldap", b"7z", b"openssl", b"smbclient"),
-)

@@ -17,7 +17,19 @@ from typing import Any, NamedTuple
 from rerail.platform.patterns import re2_options
 from rerail.platform.terminal_text import ESCAPES_IN_BYTES
 from rerail.privacy.layouts import SUSPICION, find_in_layouts
-from rerail.privacy.names import MASKED, SECRET_NAME, TABLE, TELLING, URL_LOGIN, is_secret_value
+from rerail.privacy.names import (
+    MASKED,
+    PROGRAM,
+    PROGRAMS,
+    SECRET_NAME,
+    TABLE,
+    TELLING,
+    URL_LOGIN,
+    is_key_like,
+    is_random,
+    is_secret_value,
+    is_strong_name,
+)
 from rerail.privacy.shapes import SHAPES, Shape
 
 # What a secret with a shape begins behind: also `_` in a file name, and what JSON, `repr` or a URL
@@ -29,8 +41,8 @@ _BLANKS = rf"(?:[ \t\x00]|{_COLOUR}){{0,24}}"
 # Names that announce a secret, as RE2 can tell them; `names` decides. Values of the weak ones have
 # eight characters at the least and are no plain numbers: training logs are full of `tokens=512`.
 _STRONG = (
-    r"(?i:passw|pswd|passphrase|passcode|pwd|secret|credential|kennwort|api[ _-]?key"
-    r"|access[ _-]?key|private[ _-]?key|authorization)"
+    r"(?i:passw|pswd|passphrase|passcode|pwd|secret|credential|kennwort|authorization"
+    r"|(?:api|access|private|secret|account)[ ._-]?key)"
 )
 _WEAK = (
     r"(?:(?i:[a-z0-9][_-](?:key|pass|pw|pat|sas|creds?)|[a-z0-9](?:key|pass|pw|pat|creds?)\b"
@@ -40,15 +52,16 @@ _WEAK = (
 )
 # What opens a value: a quote behind any number of backslashes (JSON in JSON), three quotes,
 # `b'…'`, `SecretStr('…')`, an anchor or a tag of YAML.
-_QUOTES = r"\"\"\"\s?|'''\s?|[\"']"
+_QUOTES = r"\"\"\"\s?|'''\s?|[\"'\x60]"
 _OPENING = rf"(?:Secret(?:Str|Bytes)\(|[&!]{{1,2}}\w{{1,20}}[ ])?(?:b?\\{{0,7}}(?:{_QUOTES}))?"
 _REST = r"[A-Za-z0-9_-]{0,40}(?:\\{0,7}[\"'])?"
-# What stands between a name and its value. So does `"NAME", "value":` of Kubernetes and XML, and
-# `input_value=` of pydantic in the line below the name.
+# What stands between a name and its value. So does `"NAME", "value":` of Kubernetes and XML,
+# `input_value=` of pydantic in the line below the name, and `</name><value>` of Hadoop.
 _SIGN = r"(?:=>|->|→|:=|==?|:|%3[AaDd]|>)"
 _BY_VALUE = (
     r"\\{0,7}[\"']?,?[ \t]{0,4}(?:\r?\n)?[ \t]{0,24}\\{0,7}[\"']?value\\{0,7}[\"']?"
     r"[ \t]{0,4}[:=][ \t]{0,4}|\r?\n[ ]{2}[^\n]{1,200}input_value="
+    r"|</name>\s{0,80}<value>"
 )
 _LINK = rf"(?:\]?(?:(?i: for )[^\s:=]{{1,40}})?{_BLANKS}{_SIGN}{_BLANKS}|\(|{_BY_VALUE})"
 _FLAG_LINK = r"(?:[ \t]{1,4}|[\"'],[ \t]{0,4})(?:\\?[\"'])?"
@@ -56,8 +69,14 @@ _FLAG_LINK = r"(?:[ \t]{1,4}|[\"'],[ \t]{0,4})(?:\\?[\"'])?"
 _FIRST = r"(?:[^\s\d.,;)\]}<>\x00\"'\\\[]|\[[^s…])"
 _NO_NUMBER = rf"[\d.]*{_FIRST}"
 _LONG = rf"(?:{_FIRST}|[\d.])[^\s,;)\]}}<>\x00\"'\\]{{7}}"
+# "the generated password for the elastic user is: …", "password changed to …", and the line below.
+_SENTENCE = (
+    r"[\"']?(?:[ \t][^\s:=\"'\x00]{1,40}){1,8}(?:[ \t]?:|[ \t](?:to|is|value))"
+    r"[ \t]{0,4}(?:\r?\n)?[ \t]{0,8}[\"']?"
+)
 _ANNOUNCED = (
     rf"{_STRONG}{_REST}(?:{_LINK}|[ \t]is:?[ \t]){_OPENING}{_NO_NUMBER}"
+    rf"|{_STRONG}{_REST}{_SENTENCE}{_LONG}"
     rf"|{_WEAK}{_REST}{_LINK}{_OPENING}{_LONG}"
     rf"|(?:{_STRONG}|(?i:token)|_(?:PASS|PW|PAT|KEY)){_REST}[ \t]{_OPENING}{_LONG}"
     rf"|[A-Z0-9_]{{1,40}}(?:PASS|PW)={_OPENING}{_NO_NUMBER}"
@@ -80,8 +99,16 @@ _VALUE = re.compile(
     re.ASCII,
 )
 _LONGEST_VALUE = 400
-_CLOSING = re.compile(r"(\\{0,400})(\"\"\"|'''|[\"'])")
-_CUT = re.compile(r"[^\s\"'\\]*")
+_IN_SENTENCE = re.compile(
+    rf"{_SENTENCE}(?P<bare>[^\s\0\"'`,;&<>|(){{}}\[\]\\]{{10,200}})(?=[\"'.]{{0,2}}(?:\s|$))"
+)
+# A command as a list in a text, ['curl', '-u', …]: like a command line but for what is between.
+_BETWEEN_ARGUMENTS = re.compile(rb"[\"'],[ ]?[\"']")
+_LISTED_PROGRAM = (
+    rf"[\[(,][ ]?[\"'][\w./-]{{0,80}}(?:{'|'.join(PROGRAMS)})[\w-]{{0,20}}[\"'],[ ]?[\"']"
+)
+_CLOSING = re.compile(r"(\\{0,400})(\"\"\"|'''|[\"'`])")
+_CUT = re.compile(r"[^\s\"'`\\]*")
 _COUNT = re.compile(r"\{(\d+)(,\d*)?\}")
 _RANGE = re.compile(r"\{(\d+),\d{2,}\}")  # with an end it costs RE2 one state for each count
 _LONGEST_COUNT = 5
@@ -127,6 +154,7 @@ def _find(text: bytes) -> list[Found]:
         return []
     text = without_escapes(text)
     found = [*engine.shapes(text), *engine.announced_values(text), *engine.laid_out(text)]
+    found += engine.of_listed_programs(text)
     return without_overlaps(text, found)
 
 
@@ -165,6 +193,7 @@ class _Engine:
         words = "|".join(shape.pattern for shape in SHAPES if shape.begins_a_word)
         others = "|".join(shape.pattern for shape in SHAPES if not shape.begins_a_word)
         suspicion = rf"(?:{_BOUNDARY}|{_COLOUR})(?:{words})|{others}|{_ANNOUNCED}|{SUSPICION}"
+        suspicion += f"|{_LISTED_PROGRAM}"
         suspect = re2_options(memory_bytes=64 << 20)
         suspect.never_capture = True
         self.suspicion: Any = re2.compile(_coarser(suspicion).encode(), options=suspect)
@@ -179,6 +208,10 @@ class _Engine:
         return self._compile(SUSPICION.encode())
 
     @functools.cached_property
+    def _listed_program(self) -> Any:
+        return self._compile(_LISTED_PROGRAM.encode())
+
+    @functools.cached_property
     def _set(self) -> Any:
         import re2
 
@@ -190,9 +223,21 @@ class _Engine:
 
     def shapes(self, text: bytes) -> Iterator[Found]:
         for number in self._set.Match(text) or ():
-            if number not in self._rows:
-                self._rows[number] = self._compile(_expression(SHAPES[number]).encode())
-            yield from _matches(SHAPES[number], self._rows[number], text)
+            yield from self._of_row(number, text)
+
+    def of_listed_programs(self, text: bytes) -> Iterator[Found]:
+        """Passwords of programs whose arguments stand in a list."""
+        if self._listed_program.search(text) is None:
+            return
+        text = _BETWEEN_ARGUMENTS.sub(lambda match: b" " * len(match[0]), text)
+        for number, shape in enumerate(SHAPES):
+            if shape.kind == PROGRAM:
+                yield from self._of_row(number, text)
+
+    def _of_row(self, number: int, text: bytes) -> Iterator[Found]:
+        if number not in self._rows:
+            self._rows[number] = self._compile(_expression(SHAPES[number]).encode())
+        return _matches(SHAPES[number], self._rows[number], text)
 
     def laid_out(self, text: bytes) -> Iterator[Found]:
         """Values of tables, lists and blocks."""
@@ -237,8 +282,8 @@ def _coarser(pattern: str) -> str:
 
 
 def _matches(shape: Shape, pattern: Any, text: bytes) -> Iterator[Found]:
-    group = 1 if pattern.groups else 0
     for match in pattern.finditer(text):
+        group = next((at for at in range(1, pattern.groups + 1) if match[at] is not None), 0)
         start, end = match.span(group)
         if not group and shape.begins_a_word and (prefix := _PREFIX.match(text, start)):
             start = prefix.end()  # run_ghp_….log: the boundary is no part of the secret
@@ -258,24 +303,47 @@ def _announced(text: str, first: int, last: int) -> Found | None:
         name_start = _start_of_name(text, word.start())
         rest = _REST_OF_NAME.match(text, word.end())
         name_end = rest.end() if rest else word.end()
-        match = _VALUE.match(text, name_end)
-        if match is None:
-            continue
-        is_flag = text[name_start] == "-"
-        name = text[name_start:name_end].lstrip("-")
+        name = text[name_start:name_end]
         if text[name_start - 1 : name_start] == " ":
             spaced = _SPACED_NAME.search(text, max(0, name_start - 8), name_start)
             name = f"{spaced[1]}_{name}" if spaced else name
-        start, end = match.span("bare") if match["bare"] is not None else _quoted(text, match)
-        value = text[start:end]
-        if match["mark"] == ">" and text[name_start - 1 : name_start] not in ("<", ":"):
-            continue  # a comparison, not a tag of XML
-        if not is_flag and not _may_follow(match, value):
-            continue
-        is_assigned = match["sign"] == "=" and name.isupper() and name.endswith(("PASS", "PW"))
-        if is_secret_value(name, value, is_certain=is_flag or is_assigned):
-            return Found(start, end, SECRET_NAME)
+        found = _linked_value(text, name, name_start, name_end)
+        if found is not None or (found := _value_in_sentence(text, name, name_end)) is not None:
+            return found
     return None
+
+
+def _linked_value(text: str, name: str, name_start: int, name_end: int) -> Found | None:
+    """The value that a sign, a quote or a blank links to the name."""
+    match = _VALUE.match(text, name_end)
+    if match is None:
+        return None
+    is_flag = text[name_start] == "-"
+    name = name.lstrip("-")
+    start, end = match.span("bare") if match["bare"] is not None else _quoted(text, match)
+    value = text[start:end]
+    if match["mark"] == ">" and not _is_xml(text, name_start, match["sign"]):
+        return None  # a comparison
+    if not is_flag and not _may_follow(match, value):
+        return None
+    is_assigned = match["sign"] == "=" and name.isupper() and name.endswith(("PASS", "PW"))
+    if is_secret_value(name, value, is_certain=is_flag or is_assigned):
+        return Found(start, end, SECRET_NAME)
+    return None
+
+
+def _is_xml(text: str, name_start: int, sign: str) -> bool:
+    """Whether the `>` behind a name ends a tag: <password>, <x:password>, name="password">."""
+    return text[name_start - 1 : name_start] in ("<", ":") or sign[0] in "\"'"
+
+
+def _value_in_sentence(text: str, name: str, name_end: int) -> Found | None:
+    """The value at the end of a sentence about a secret: it has to look random."""
+    match = _IN_SENTENCE.match(text, name_end) if is_strong_name(name) else None
+    is_cut = match is not None and match.end() == len(text)  # MyProject2024 may begin like a key
+    if match is None or not is_random(match["bare"], 0.5 if is_cut else 0.4):
+        return None
+    return Found(*match.span("bare"), SECRET_NAME)
 
 
 def _may_follow(link: re.Match[str], value: str) -> bool:
@@ -285,7 +353,9 @@ def _may_follow(link: re.Match[str], value: str) -> bool:
     """
     if link["sign"] or link["value"]:
         return True
-    return _is_key_like(value) if link["blank"] and not link["quote"] else _is_random(value)
+    if link["blank"] and not link["quote"]:
+        return is_key_like(value)
+    return _has_digit_and_letter(value)
 
 
 def _quoted(text: str, opening: re.Match[str]) -> tuple[int, int]:
@@ -306,15 +376,8 @@ def _quoted(text: str, opening: re.Match[str]) -> tuple[int, int]:
     return start, start + (cut.end() if cut else 0)
 
 
-def _is_random(value: str) -> bool:
+def _has_digit_and_letter(value: str) -> bool:
     return len(value) >= 6 and any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
-
-
-def _is_key_like(value: str) -> bool:
-    """Whether a word of running text can only be a key: long, with three sorts of characters."""
-    if len(value) < 10 or not value.isascii() or any(c in value for c in "./:"):
-        return False
-    return all(any(map(sort, value)) for sort in (str.isdigit, str.islower, str.isupper))
 
 
 def _start_of_name(text: str, at: int) -> int:

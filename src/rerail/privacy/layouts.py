@@ -12,27 +12,37 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from rerail.privacy.names import is_ordinary_word, is_secret_value, is_strong_name, names_a_secret
+from rerail.privacy.names import (
+    PASSWORD_NAMES,
+    is_ordinary_word,
+    is_random,
+    is_secret_value,
+    is_strong_name,
+    names_a_secret,
+)
 
 # What one pass of RE2 asks before anything below is looked at.
 SUSPICION = (
     r"(?i:(?:passw(?:or)?d|totp)[a-z_]{0,20}|passphrase|passcode|secret|key|token|credential|creds?"
     r"|pass|pwd?|pat|jwt|psk|pswd|passwrd|kennwort)s?[\"'\x60*\x00]{0,8}"
-    r"(?:[ \t]*(?:\||│|┃|║)|\t|[ ]{2}|[ ]?\.{4}|[,;]\S|[ \t]*\r?\n|"
+    r"(?:[ \t]*(?:\||│|┃|║|┆|</t[dh]>)|\t|[ ]{2}|[ ]?\.{4}|[,;]\S|[ \t]*\r?\n|"
     r"[ \t]*:[ \t]*(?:[|>][+-]?\d?[ \t]*)?\r?\n[ \t]*\S|[ \t]*[:=][ \t]*(?:[{(]|\[[^s…]))"
 )
 _MOST_ROWS = 200
 _MOST_LINES = 64
 _MOST_ITEMS = 64
 _LONGEST_LINE = 2000
+_SHORTEST_OF_WEAK = 20
 
 _SEPARATORS = {
-    "cells": re.compile("\\||│|┃|║".encode()),
+    "cells": re.compile("\\||│|┃|║|┆".encode()),
+    "HTML": re.compile(rb"</t[dh]>\s{0,80}<t[dh][^>\n]{0,200}>|</?t[rdh]>"),
     "tabs": re.compile(rb"\t"),
     "blanks": re.compile(rb"[ ]{2,}|[ ]?\.{4,}[ ]?"),
     "commas": re.compile(rb"[,;]"),
 }
 _WORD = re.compile(rb"[ \0]*[`*\"']{0,2}([^\s\0`\"']+?)[`*\"']{0,2}[ \0\r]*")
+_TWO_WORDS = re.compile(rb"[ \0]*([A-Za-z]{2,20}) ([A-Za-z]{2,20})[ \0\r]*")
 _NAME = re.compile(r"[A-Za-z][\w.-]{1,59}")
 # A line between the rows of a table has these characters alone, and a stroke among them.
 _RULE = re.compile("(?:[\\s|+:=-]|[─-╿])+")
@@ -54,7 +64,8 @@ _LISTED = re.compile(
 class Cell(NamedTuple):
     start: int
     end: int
-    text: str
+    text: str  # empty if it is not one word
+    name: str  # the same, or "secret_key" of "Secret Key"
 
 
 Span = tuple[int, int]
@@ -122,7 +133,7 @@ def _of_table(text: bytes, start: int, line: bytes) -> Iterator[Span]:
     is_settled = not has_rule and (text.find(b"\n", below) >= 0 or len(line) == len(text))
     for separator in _SEPARATORS:
         cells = _cells(line, separator)
-        named = [at for at, cell in enumerate(cells) if _is_name(cell.text)]
+        named = [at for at, cell in enumerate(cells) if _is_name(cell.name)]
         if not named:
             continue
         below_cells = _cells(following[1], separator) if has_rule and len(following) == 2 else []
@@ -133,7 +144,6 @@ def _of_table(text: bytes, start: int, line: bytes) -> Iterator[Span]:
         has_values = any(at + 1 < len(cells) and cells[at + 1].text for at in named)
         is_heading |= separator in ("tabs", "blanks") and not has_rule and not has_values
         if is_heading or separator == "commas":
-            named = [at for at in named if is_strong_name(cells[at].text) or "_" in cells[at].text]
             rows = _lines_from(text, below, _MOST_ROWS)
             yield from _of_columns(rows, cells, named, separator)
         else:
@@ -145,12 +155,13 @@ def _beside(
     line: bytes, cells: list[Cell], named: list[int], *, may_be_letters: bool
 ) -> Iterator[Cell]:
     """Yield the cell to the right of each name; the row may be a heading without rows yet."""
-    words = line.translate(None, b"|").decode("utf-8", "replace").strip("│┃║ \t\0\r")
+    words = line.translate(None, b"|").decode("utf-8", "replace").strip("│┃║┆ \t\0\r")
     for at in named:
         if at + 1 >= len(cells) or at + 1 in named:
             continue
-        name, value = cells[at].text, cells[at + 1].text
-        is_alone = may_be_letters and words.startswith(name) and words.endswith(value)
+        name, value = cells[at].name, cells[at + 1].text
+        is_first = words.startswith(cells[at].text)
+        is_alone = may_be_letters and is_first and words.endswith(value)
         if not may_be_letters and not any(c.isdigit() for c in value):
             continue  # the heading of the next column
         if _is_value(name, value, is_alone=is_alone):
@@ -176,7 +187,7 @@ def _of_columns(
                     if separator == "blanks"
                     else number == at
                 )
-                if is_below and _is_value(heading[at].text, cell.text, is_alone=True):
+                if is_below and _is_value_of_column(heading[at].name, cell.text):
                     yield start + cell.start, start + cell.end
 
 
@@ -198,8 +209,11 @@ def _cells(line: bytes, separator: str) -> list[Cell]:
 def _cell(line: bytes, start: int, end: int) -> Cell:
     word = _WORD.fullmatch(line, start, end)
     if word is None:
-        return Cell(start, end, "")
-    return Cell(word.start(1), word.end(1), word[1].decode("utf-8", "replace"))
+        two = _TWO_WORDS.fullmatch(line, start, end)
+        name = f"{two[1].decode()}_{two[2].decode()}" if two else ""
+        return Cell(start, end, "", name if is_strong_name(name) else "")
+    text = word[1].decode("utf-8", "replace")
+    return Cell(word.start(1), word.end(1), text, text)
 
 
 def _one_of(name: str) -> str:
@@ -208,7 +222,9 @@ def _one_of(name: str) -> str:
 
 
 def _is_name(text: str) -> bool:
-    return _NAME.fullmatch(text) is not None and names_a_secret(text)
+    return _NAME.fullmatch(text) is not None and (
+        names_a_secret(text) or text.lower() in PASSWORD_NAMES
+    )
 
 
 def _is_value(name: str, value: str, *, is_alone: bool = False) -> bool:
@@ -221,6 +237,14 @@ def _is_value(name: str, value: str, *, is_alone: bool = False) -> bool:
         return is_alone and is_strong_name(name) and (len(value) >= 12 or not value.islower())
     has_digit = any(c.isdigit() for c in value)
     return has_digit if not is_strong_name(name) else len(value) >= 6 or has_digit
+
+
+def _is_value_of_column(name: str, value: str) -> bool:
+    """Below `token`, `key` and the like stands a secret only if it can be nothing else."""
+    is_weak = not is_strong_name(name) and "_" not in name
+    if is_weak and name.lower() not in PASSWORD_NAMES:
+        return len(value) >= _SHORTEST_OF_WEAK and is_random(value)
+    return _is_value(name, value, is_alone=True)
 
 
 def _is_rule(line: bytes) -> bool:

@@ -20,6 +20,11 @@ URL_LOGIN = "login in a URL"
 PROGRAM = "password of a program"
 TABLE = "secret in a table"
 NOTIFIED_ADDRESS = "address of a notification"
+# A command that has none of these in it holds no password of a program.
+PROGRAMS = (
+    *("curl", "sshpass", "mysql", "mariadb", "login", "twine", "mongo", "kinit", "redis-cli"),
+    *("zip", "sqlcmd", "ldap", "7z", "openssl", "smbclient", "htpasswd", "sqlplus", "ngrok"),
+)
 
 _SECRET_WORDS = frozenset(
     {"token", "tokens", "secret", "secrets", "password", "passwd", "passphrase", "passcode"}
@@ -63,7 +68,7 @@ _STRONG_PAIRS = (["api", "key"], ["access", "key"], ["secret", "key"], ["private
 # Whole names that are a secret's as a flag or a variable, and ordinary words elsewhere.
 _SECRET_FLAGS = frozenset({"pass", "pw", "pat"})
 # In running text they are ordinary words too; there the value has to look like a password.
-_PASSWORD_NAMES = frozenset({"pass", "pw", "pwd"})
+PASSWORD_NAMES = frozenset({"pass", "pw", "pwd"})
 # Flags whose value is a secret where it is a URL: whoever knows it can write to the receiver.
 _VERSION = re.compile(r"v?\d{1,4}(?:\.\d{1,4}){1,3}(?:(?:\.?(?:dev|post)|a|b|rc)\d{1,4})?")
 _ADDRESS_FLAGS = frozenset({"notify"})
@@ -101,6 +106,7 @@ MASKED = re.compile(  # also the marks of `blank` and of the agent
     r"\[(?:…|\.\.\.)\]|"
     r"\[secret(?:-\d+)?\]\**|\*{3,}(?: .*)?|\[(?:email|address)-\d+\]|(?:host|user)-\d+"
 )
+_HEX = re.compile(r"[0-9a-f]{16,}")
 # Without one of these no name is a secret's.
 TELLING = re.compile(
     r"token|secret|pass|pwd|pw|pswd|cred|key|auth|cookie|sas|dsn|jwt|bearer|netrc|signature|webhook"
@@ -262,7 +268,7 @@ def is_secret_value(name: str, value: str, is_certain: bool = True) -> bool:
     is_address = is_certain and bare.lower() in _ADDRESS_FLAGS
     is_flag = is_certain and bare.lower() in _SECRET_FLAGS
     if not (is_address or is_flag or names_a_secret(bare)):
-        return not is_certain and bare.lower() in _PASSWORD_NAMES and looks_like_a_password(value)
+        return not is_certain and bare.lower() in PASSWORD_NAMES and looks_like_a_password(value)
     is_certain = is_certain and not may_name_a_secret(bare)
     value = value.strip()
     if _SAYS_NOTHING.fullmatch(value) or MASKED.fullmatch(value):
@@ -301,6 +307,26 @@ def looks_like_a_password(value: str) -> bool:
     sorts = (str.isdigit, str.islower, str.isupper, lambda c: not c.isalnum() and c not in "-_.:")
     found = sum(any(sort(c) for c in value) for sort in sorts)
     return found >= 3 or any(c in value for c in "!@#$%^&*")
+
+
+def is_key_like(value: str) -> bool:
+    """Whether a word of running text can only be a key: long, with three sorts of characters."""
+    if len(value) < 10 or not value.isascii() or any(c in value for c in "./:"):
+        return False
+    return all(any(map(sort, value)) for sort in (str.isdigit, str.islower, str.isupper))
+
+
+def is_random(value: str, least_share: float = 0.4) -> bool:
+    """Whether a word is no name of anything: its sorts of characters alternate, or it is hex.
+
+    `least_share`: how many of its characters follow one of another sort. Of random letters and
+    digits three in five do; of ResNet50Backbone fewer than two in five.
+    """
+    if _HEX.fullmatch(value):
+        return not (value.isdigit() or value.isalpha())
+    sorts = [c.isdigit() + 2 * c.islower() + 4 * c.isupper() for c in value]
+    switches = sum(one != other for one, other in pairwise(sorts))
+    return is_key_like(value) and switches >= least_share * len(value)
 
 
 def entropy_bits(value: str) -> float:

@@ -59,6 +59,12 @@ _MODEL_SERVICES = (
         "local-<h40>",
         "local-rank-0",
     ),
+    Shape(
+        "Weights & Biases key",
+        r"\bkey[\"']?\s{0,4}[:=]\s{0,4}[\"']?([0-9a-f]{40})\b",
+        "wandb.login(key='<h40>')",
+        "cache key: <h8>",
+    ),
     Shape("Kaggle token", r"KGAT_[0-9a-f]{20,}", "KGAT_<h32>", "KGAT_v2"),
     Shape(
         "kaggle.json",
@@ -232,6 +238,13 @@ _SERVICES = (
         "dt0c01.<u24>.<u64>",
         "dt0c01.A",
     ),
+    Shape(
+        "Healthchecks address",
+        r"hc-ping\.com/([0-9a-f]{8}-[0-9a-f-]{27})",
+        "https://hc-ping.com/<h8>-<h4>-<h4>-<h4>-<h12>",
+        "https://hc-ping.com/docs",
+        begins_a_word=False,
+    ),
     Shape("Honeycomb key", r"hc[a-z]ik_[a-z0-9]{50,}", "hcaik_<l58>", "hcaik_x"),
     Shape("PostHog key", r"ph[cx]_[A-Za-z0-9]{40,}", "phx_<a43>", "phx_x"),
     Shape("Linear key", r"lin_(?:api|oauth)_[A-Za-z0-9]{32,}", "lin_api_<a40>", "lin_api_v1"),
@@ -319,6 +332,23 @@ _GENERAL = (
         "https://example.org/@ada",
     ),
     Shape(
+        URL_LOGIN,  # with a `/` in the password, without the scheme, or in front of it
+        r"(?:://[^\s/:@\"'<>\[\x00]{0,64}:([^\s\"'<>@/\x00]*[^\d\s\"'<>@/\x00][^\s\"'<>@/\x00]*/[^\s\"'<>@\x00]*)@[\w.-]"
+        r"|//[^\s/:@\"'<>\[\x00]{1,64}:([^\s/\"'<>@\x00]{3,})@[\w.-]"
+        r"|[\w.-]{1,64}:([^\s/:@\"'<>\x00]{6,})@https?://)",
+        "//ada:<a12>@db.example.org/runs",
+        "//db.example.org:5432/@ada",
+        begins_a_word=False,
+    ),
+    Shape(
+        SECRET_NAME,
+        r"(?i)(?:auth\s?=\s?\(|(?:auth|login|authenticate)\()\s{0,4}(?:\w{1,40}=)?[\"'][^\"'\n]{0,80}[\"'],"
+        r"\s{0,4}(?:\w{1,40}=)?[\"']([^\"'\n]{3,})[\"']",
+        "requests.get(url, auth=('ada', '<a12>'))",
+        "login('ada')",
+        begins_a_word=False,
+    ),
+    Shape(
         "secret in a URL",
         r"(?i)[?&;](?:X-Amz-(?:Signature|Credential|Security-Token)|X-Goog-(?:Signature|Credential)|sig"
         r"|signature|access_token|auth|token|api_?key|key|password|passwd|pwd|secret|code)="
@@ -370,7 +400,8 @@ _GENERAL = (
     ),
     Shape(
         PROGRAM,
-        r"(?:mysql|mysqldump|mysqladmin|mysqlimport|mariadb|mariadb-dump)\s(?:[^\n|;]*\s)?-p([^\s\"']{3,})",
+        r"(?:mysql|mysqldump|mysqladmin|mysqlimport|mariadb|mariadb-dump|(?:docker|podman|nerdctl)\slogin)"
+        r"\s(?:[^\n|;]*\s)?-p([^\s\"'=]{3,})",
         "mysql -u ada -p<a12> runs",
         "mysql -u ada -p runs",
     ),
@@ -397,7 +428,8 @@ _GENERAL = (
     ),
     Shape(
         PROGRAM,
-        r"htpasswd\s+-\w*b\w*\s+\S+\s+\S+\s+[\"']?([^\s\"']+)",
+        r"(?:htpasswd\s+-\w*b\w*\s+\S+\s+\S+\s+|ssh-keygen\s(?:[^\n|;]*\s)?-[NP]\s*"
+        r"|sudo\s[^\n|;]{0,80}<<<\s*)[\"']?([^\s\"']{3,})",
         "htpasswd -bc users.txt ada <a12>",
         "htpasswd -c users.txt ada",
     ),

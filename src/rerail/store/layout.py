@@ -43,12 +43,18 @@ FILES_PER_RUN = 24  # of a short run with a few processes; each process adds a f
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
 
+_RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}")
 _TAIL = re.compile(r"output\.tail-([0-9]{1,9})\.log")
 
 
 def new_run_id(unix_seconds: float) -> str:
     """UTC start time and four random hex digits: sorts by age, needs no counter."""
     return time.strftime("%Y%m%d-%H%M%S-", time.gmtime(unix_seconds)) + os.urandom(2).hex()
+
+
+def is_run_id(name: str) -> bool:
+    """Whether rerail may have made a folder of this name; what else lies there is the user's."""
+    return _RUN_ID.fullmatch(name) is not None
 
 
 def tail_name(number: int) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from rerail.store.regular_files import is_own_folder
 UNEXPLAINED_KEPT = 20  # failures that nobody has explained, newest first
 TRIAL_SECONDS = 3600.0  # an investigation without a trial for so long is over
 DEFAULT_LIMIT_BYTES = 5 * 1024**3
+_LEFTOVER = re.compile(r"\.removed-[0-9]{8}-[0-9]{6}-[0-9a-f]{4}-[0-9]{1,10}")
 
 
 def limit_bytes() -> int:
@@ -91,7 +93,7 @@ def sweep_leftovers(runs: Path) -> None:
     import shutil
 
     try:
-        leftovers = [path for path in runs.iterdir() if path.name.startswith(".removed-")]
+        leftovers = [path for path in runs.iterdir() if _LEFTOVER.fullmatch(path.name)]
     except OSError:
         return
     for path in leftovers:

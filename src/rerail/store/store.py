@@ -205,12 +205,16 @@ class Store:
         return size
 
     def clean(self, limit_bytes: int, seconds: float | None = None) -> Sequence[str]:
-        """Remove runs until the store fits; return their ids. See `retention.removal_order`."""
+        """Remove runs until the store fits; return their ids. See `retention.removal_order`.
+
+        `runs` may be a link to anywhere, and users keep their own folders there too: only what has
+        the name of a run is removed.
+        """
         deadline = None if seconds is None else time.monotonic() + seconds
         retention.sweep_leftovers(self.runs)
         if seconds is None:
             bring_left_behind_home(self.home)
-        ids = self.ids()
+        ids = [name for name in self.ids() if layout.is_run_id(name)]
         sizes = sizes_of(self.home, ids, None if seconds is None else seconds / 2)
         total = sum(sizes.values())
         if total > limit_bytes:

@@ -13,13 +13,19 @@ from io import BufferedIOBase
 from typing import IO, Any
 
 from rerail.checkpoints.formats.budget import Budget, refuse_inflation
-from rerail.checkpoints.formats.content import HEAD_BYTES, Check, reader_of_content
+from rerail.checkpoints.formats.content import (
+    COMPRESSED,
+    HEAD_BYTES,
+    ZIP_SIGNATURE,
+    Check,
+    is_packed,
+    is_tar,
+    reader_of_content,
+)
 from rerail.checkpoints.formats.file_part import open_part
 from rerail.checkpoints.formats.outcome import Reading, Torn, Unfinished
-from rerail.checkpoints.formats.zip_archive import SIGNATURE as ZIP_SIGNATURE
 from rerail.checkpoints.formats.zip_archive import check_zip
 
-COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz"}
 _CHUNK_BYTES = 4 << 20
 # An empty list is 2 bytes of JSON and 64 of memory; the largest tokenizers have 33 MB.
 _LARGEST_JSON_BYTES = 32 << 20
@@ -69,10 +75,9 @@ def check_compressed(file: IO[bytes], size: int, budget: Budget) -> Reading:
         raise Torn(f"its {name} stream is cut off or damaged ({str(error)[:60]})") from None
     kind = f"{name} stream"
     head = bytes(kept.getbuffer()[:HEAD_BYTES])
-    if head.startswith(tuple(COMPRESSED)):
-        return Reading(kind, unchecked or "what it holds, which is compressed once more")
     if (check := _reader_inside(head)) is None:
-        return Reading(kind, unchecked)
+        packed = "what it holds, which is compressed once more" if is_packed(head) else None
+        return Reading(kind, unchecked or packed)
     if unchecked or unpacked > _LARGEST_KEPT_BYTES:
         return Reading(kind, unchecked or f"what its {unpacked} bytes hold once unpacked")
     kept.seek(0)
@@ -90,10 +95,6 @@ def _decompressed(file: IO[bytes], name: str) -> BufferedIOBase:
     if name == "gzip":
         return gzip.GzipFile(fileobj=file)
     return bz2.BZ2File(file) if name == "bzip2" else lzma.LZMAFile(file)
-
-
-def is_tar(head: bytes) -> bool:
-    return head[257:262] == b"ustar"
 
 
 class _HeaderReader:
@@ -142,10 +143,9 @@ def _check_member(file: IO[bytes], member: tarfile.TarInfo, budget: Budget) -> R
     head = part.read(HEAD_BYTES)
     part.seek(0)
     name = member.name[:100]
-    if head.startswith(tuple(COMPRESSED)) or is_tar(head):
-        return Reading("tar archive", f"what {name} holds, which is an archive in an archive")
-    if (check := _reader_inside(head)) is None:
-        return Reading("tar archive")
+    if is_tar(head) or (check := _reader_inside(head)) is None:
+        packed = f"what {name} holds, which is packed once more" if is_packed(head) else None
+        return Reading("tar archive", packed)
     at = file.tell()
     try:
         return check(part, member.size, budget)

@@ -17,13 +17,12 @@ from dataclasses import dataclass
 from typing import IO
 
 from rerail.checkpoints.formats.budget import Budget, refuse_inflation
-from rerail.checkpoints.formats.content import HEAD_BYTES, reader_of_content
+from rerail.checkpoints.formats.content import HEAD_BYTES, is_packed, reader_of_content
 from rerail.checkpoints.formats.file_part import open_part
 from rerail.checkpoints.formats.outcome import Reading, Torn, Unfinished
 from rerail.checkpoints.formats.pickle_stream import read_pickle
 from rerail.checkpoints.formats.torch_legacy import check_contents
 
-SIGNATURE = b"PK\x03\x04"
 _END = struct.Struct("<4s4H2LH")  # the end of the central directory, without its comment
 _END_SIGNATURE = b"PK\x05\x06"
 _END_64 = struct.Struct("<4sQ2H2L4Q")  # the same for large archives, in front of a locator
@@ -210,6 +209,8 @@ def _check_members(
         except Exception as error:
             raise Torn(f"{_name(member)} is damaged ({_short(error)})") from None
         if (check := reader_of_content(head)) is None:
+            if is_packed(head):
+                unchecked = unchecked or f"what {_name(member)} holds, which is packed once more"
             continue
         try:
             part, end = _pickle_stream(file, archive, member)
