@@ -120,6 +120,39 @@ def test_a_temporary_folder_as_working_folder_gets_its_layers_elsewhere(
     assert not where.exists() and list(project.iterdir()) == []
 
 
+def test_where_links_of_the_project_lead_is_covered_before_the_first_trial(project: Path) -> None:
+    scratch, logs = project.parent / "scratch", project.parent / "logs"
+    scratch.mkdir()
+    logs.mkdir()
+    (logs / "train.log").write_text("")
+    (project / "out").mkdir()
+    (project / "out" / "ck").symlink_to(scratch)
+    (project / "train.log").symlink_to(logs / "train.log")
+    (project / "nowhere").symlink_to("/nonexistent/folder/file")
+    (project / "all").symlink_to("/tmp")
+    shield = shield_over(project)
+    shield.layers()
+    for folder in (scratch, logs):
+        assert any(folder.is_relative_to(each) for each in shield.folders)
+    assert "/tmp" not in shield.folders
+    shield.close()
+
+
+@pytest.mark.parametrize("place", ["/dev/shm", "/var"])
+def test_what_runs_wrote_where_programs_share_folders_is_covered(project: Path, place: str) -> None:
+    if not os.access(place, os.W_OK):
+        pytest.skip(f"this user may not write to {place}")
+    with tempfile.TemporaryDirectory(prefix="results-", dir=place) as results:
+        shield = shield_over(project)
+        layers = shield.layers()
+        assert results not in shield.folders
+        begun = time.time()
+        (Path(results) / "1.txt").write_text("written by the first trial")
+        shield.over(layers, "", begun)
+        assert results in shield.folders
+        shield.close()
+
+
 def test_other_places_are_neither_of_the_system_nor_temporary(tmp_path: Path) -> None:
     for place in own_places(tmp_path):
         assert os.access(place, os.W_OK)

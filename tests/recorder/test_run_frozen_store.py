@@ -161,7 +161,7 @@ def test_what_a_killed_recorder_was_given_is_stored(talk: Conversation) -> None:
     talk.process.stdin.close()
     wait_until(lambda: talk.folder.info().state == "ended", "the end of the record")
     assert talk.kept() == talk.said
-    assert not is_alive(writer)
+    wait_until(lambda: not is_alive(writer), "the end of the writing process")
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ is read by `layers`.
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
 import subprocess
@@ -119,6 +120,8 @@ def _enter(folders: Sequence[Path], layers: Path, through: Sequence[Path]) -> di
                 _try_to_write(folder, written_of(layers, first))
             except OSError as error:
                 refused[folder] = error.strerror or str(error)
+                if uid and len(group) > 1 and error.errno == errno.EINVAL:
+                    refused[folder] = f"{group[1]} is mounted in it, so only root can cover it"
                 for at in range(len(places) - 1, first - 1, -1):
                     libc.umount2(os.fsencode(places[at] or ""), _DETACH)
                     places[at] = None

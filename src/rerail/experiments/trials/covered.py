@@ -12,6 +12,7 @@ import os
 import stat
 import tempfile
 import time
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,9 +30,11 @@ _SYSTEM = tuple(
 )
 # Programs meet others there, and the layers lie there: only parts of these are covered.
 _MEETING_PLACES = tuple(map(Path, ("/tmp", "/var", "/dev")))
+_TEMPORARY = tuple(map(Path, ("/tmp", "/var/tmp")))
+_SHARED_MEMORY = Path("/dev/shm")
 _MOST_CHILDREN = 200
 _MOST_LOOKED_AT, _MOST_LOOKED_AT_EACH = 50_000, 5_000
-_MOST_SECONDS = 1.0
+_MOST_SECONDS, _MOST_CPU_SECONDS = 5.0, 1.0  # on a machine with more to do than processors
 _OURS = "rerail-"  # begins the names of temporary folders of rerail
 _MOST_RUNS = 5
 _MOST_FOLDERS = 32
@@ -64,6 +67,26 @@ def folders_named(command: Sequence[str], cwd: Path) -> list[Path]:
             if folder not in _NOT_COVERED and folder.is_dir() and _is_ours(folder):
                 found.append(folder)
     return found
+
+
+def folders_linked(cwd: Path, store: Path, apart_from: Path) -> list[Path]:
+    """The folders that links below the working folder lead out to, also by a file in them.
+
+    Not what holds `apart_from`. The search for links is bounded.
+    """
+    top, found = cwd.resolve(), []
+    for path, status in _walk([top], store.resolve()):
+        if stat.S_ISLNK(status.st_mode):
+            with suppress(OSError, RuntimeError):
+                place = path.resolve()
+                folder = place if place.is_dir() else place.parent
+                is_own = folder not in (*_NOT_COVERED, *_TEMPORARY) and _is_ours(folder)
+                if is_own and not folder.is_relative_to(top):
+                    found.append(folder)
+    left = [Path(tempfile.gettempdir()).resolve(), apart_from.resolve()]
+    return [part for each in outermost(found) for part in _parts_without(each, left)][
+        :_MOST_FOLDERS
+    ]
 
 
 def own_places(apart_from: Path) -> list[Path]:
@@ -123,21 +146,22 @@ def changed_in(
     return sorted(found, key=lambda each: -each.modified_unix)
 
 
-def temporary_folders_changed(
+def shared_folders_changed(
     periods: Sequence[Period], cwd: Path, apart_from: Path, layers: Path
 ) -> list[Path]:
-    """Folders in the temporary ones in which something changed then. Not what holds `layers`.
+    """Folders in the temporary ones, in /var and in shared memory in which something changed then.
+    Not what holds `layers`.
 
     Not those in which a program meets others: an overlay would part them.
     """
     if not periods:
         return []
     temporary = Path(tempfile.gettempdir()).resolve()
-    tops = outermost([temporary, *map(Path, ("/tmp", "/var/tmp"))])
-    # First what is beside the working folder: there may be too much to look through all of it.
+    tops = outermost([temporary, *_TEMPORARY, _SHARED_MEMORY])
     beside = cwd.resolve().parent
     starts = [beside] if any(top in beside.parents for top in tops) else []
-    starts += [each for top in tops for each in _folders_in(top)]
+    starts += [each for top in (*tops, Path("/var")) for each in _folders_in(top)]
+    starts = [each for each in starts if each not in tops and not each.name.startswith(_OURS)]
     found: list[Path] = []
     for change in changed_in(starts, periods, apart_from):
         folder = change.path if change.is_folder else change.path.parent
@@ -150,7 +174,8 @@ def temporary_folders_changed(
 
 def _is_ours(folder: Path) -> bool:
     is_of_system = any(folder.is_relative_to(each) for each in _SYSTEM)
-    return not is_of_system and os.access(folder, os.W_OK)
+    is_in_memory = _SHARED_MEMORY in folder.parents
+    return (is_in_memory or not is_of_system) and os.access(folder, os.W_OK)
 
 
 def _folders_in(folder: Path) -> list[Path]:
@@ -171,25 +196,31 @@ def _has_meeting_point(folder: Path) -> bool:
 
 
 def _walk(folders: Iterable[Path], apart_from: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Breadth first below each, on its file system, without links, git's folders and our own."""
-    until = time.monotonic() + _MOST_SECONDS
-    left = _MOST_LOOKED_AT
-    for top in folders:
-        waiting, left_here = [top], min(left, _MOST_LOOKED_AT_EACH)
-        left -= left_here
-        while waiting and left_here and time.monotonic() < until:
-            folder = waiting.pop(0)
-            with suppress(OSError), os.scandir(folder) as entries:
-                device = top.stat().st_dev
-                for entry in itertools.islice(entries, left_here):
-                    left_here -= 1
-                    path = Path(entry.path)
-                    is_ours = entry.name.startswith(_OURS) or path == apart_from
-                    if is_ours or entry.name == ".git":
-                        continue
-                    with suppress(OSError):
-                        status = entry.stat(follow_symlinks=False)
-                        yield path, status
-                        if stat.S_ISDIR(status.st_mode) and status.st_dev == device:
-                            waiting.append(path)
-        left += left_here
+    """What lies in all of them, then what lies one folder deeper, and so on.
+
+    On their own file systems, without git's folders and our own; links are not followed.
+    """
+    until, cpu_until = time.monotonic() + _MOST_SECONDS, time.thread_time() + _MOST_CPU_SECONDS
+    left, left_in = _MOST_LOOKED_AT, Counter[Path]()
+    waiting = deque((top, top, _device(top)) for top in folders)
+    while waiting and left and time.monotonic() < until and time.thread_time() < cpu_until:
+        folder, top, device = waiting.popleft()
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in itertools.islice(entries, min(left, _MOST_LOOKED_AT_EACH - left_in[top])):
+                left -= 1
+                left_in[top] += 1
+                path = Path(entry.path)
+                if entry.name.startswith(_OURS) or entry.name == ".git" or path == apart_from:
+                    continue
+                with suppress(OSError):
+                    status = entry.stat(follow_symlinks=False)
+                    yield path, status
+                    if stat.S_ISDIR(status.st_mode) and status.st_dev == device:
+                        waiting.append((path, top, device))
+
+
+def _device(folder: Path) -> int | None:
+    try:
+        return folder.stat().st_dev
+    except OSError:
+        return None

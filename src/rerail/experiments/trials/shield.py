@@ -19,11 +19,12 @@ from pathlib import Path
 from rerail.errors import UsageError
 from rerail.experiments.trials.covered import (
     changed_in,
+    folders_linked,
     folders_named,
     folders_of,
     own_places,
     periods_of,
-    temporary_folders_changed,
+    shared_folders_changed,
 )
 from rerail.experiments.trials.outputs import Period
 from rerail.platform import layers, overlay
@@ -142,7 +143,11 @@ class Shield:
             except OSError as error:
                 why = why or str(error)
                 continue
-            others = [*own_places(top.path), *self._temporary(periods, top.path)]
+            others = [
+                *own_places(top.path),
+                *folders_linked(self._cwd, self._through, top.path),
+                *self._shared(periods, top.path),
+            ]
             refused = self._try(needed, others, top.path)
             missing = [each for each in needed if each in refused]
             if not missing:
@@ -178,15 +183,15 @@ class Shield:
             return []
         return periods_of(self._store, self._command, str(self._cwd))
 
-    def _temporary(self, periods: Sequence[Period], top: Path) -> list[Path]:
-        return temporary_folders_changed(periods, self._cwd, self._through, top)
+    def _shared(self, periods: Sequence[Period], top: Path) -> list[Path]:
+        return shared_folders_changed(periods, self._cwd, self._through, top)
 
     def _learn(self, periods: Sequence[Period]) -> None:
-        """Cover also what was written in temporary folders, from the next trial on."""
+        """Cover also what was written where programs meet others, from the next trial on."""
         if self._top is None:
             return
         known = [Path(each) for each in self.folders]
-        found = self._temporary(periods, self._top.path)
+        found = self._shared(periods, self._top.path)
         new = [each for each in found if not any(each.is_relative_to(one) for one in known)]
         refused = self._try(known, new, self._top.path) if new else {}
         if not any(each in refused for each in known):
