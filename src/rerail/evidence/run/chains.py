@@ -1,8 +1,8 @@
 """What was raised first, where one exception led to another: "During handling of the above …".
 
 In: the facts of the exception that ended the run, and the tracebacks of the output, which has all
-of a chain. Out: the same facts, of the one that tells more, and `exception_after` or
-`exception_before` for the other. What came first beats its echo: a file that is missing is the
+of a chain. Out: a claim of the one that tells more, and `exception_after` or `exception_before` for
+the other. What came first beats its echo: a file that is missing is the
 fact, and the `DataError` that was raised from it says so; what goes wrong while a program tidies
 up after its failure is no failure of its own. A KeyError that the program turned into words of its
 own is only mentioned.
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rerail.evidence.settle import Claim
 from rerail.platform.patterns import linear
 from rerail.records import Observation
 
@@ -23,33 +24,50 @@ _LOOKED_FOR = {
 }
 _CONVERTED = _LOOKED_FOR | {"ValueError", "TypeError", "AssertionError", "ZeroDivisionError"}
 _MISHAPS = ("AttributeError", "NameError", "UnboundLocalError", "TypeError")
+# The end of a traceback that came from another process as text.
+_QUOTED = linear(r'\s*"""\s*$')
 # A worker's traceback that another process prints as text is the same exception, not another one.
 _FORWARDED = linear(r'^Caught \w+ in |"""\s*$')
 
 
-def with_the_first_of_a_chain(
-    told: dict[str, Any], from_text: Sequence[Observation]
-) -> dict[str, Any]:
+def read_chain(told: dict[str, Any], from_text: Sequence[Observation]) -> list[Claim]:
+    """`told`: the exception that ended the run, as its process recorded it."""
     chain = _chain_of(told, from_text)
     if len(chain) < 2:
-        return told
+        return []
     first, last = chain[0].data, chain[-1].data
     is_the_same = _in_one_line(first) == _in_one_line(last)  # a full disk is full in `close` too
     if not is_the_same and not _tells_more(first, last):
-        return {**told, "exception_before": {"text": _in_one_line(first), "where": first["where"]}}
+        before = {"text": _in_one_line(first), "where": first["where"]}
+        return [_of_the_same(told, {"exception_before": before})]
     process = (told.get("where") or {}).get("process")
     where = {**first["where"], **({"process": process} if process else {})}
+    place = {"where": where, "raised_at": first.get("raised_at")}
     if is_the_same:
-        return {**told, "where": where, "raised_at": first.get("raised_at")}
-    kept = {name: value for name, value in told.items() if name != "file_in_hand"}
-    return {
-        **kept,
-        "where": where,
-        "raised_at": first.get("raised_at"),
-        "exception": first["type"],
-        "exception_text": _whole(first),
-        "exception_after": {"text": _in_one_line(last), "where": last.get("where")},
-    }
+        return [_of_the_same(told, place)]
+    after = {"text": _in_one_line(last), "where": last.get("where")}
+    words = {"exception": first["type"], "exception_text": _whole(first)}
+    return [Claim("chain", {**place, **words, "exception_after": after})]
+
+
+def read_worker_of_a_pool(told: dict[str, Any], from_text: Sequence[Observation]) -> list[Claim]:
+    """A pool raises the exception of a worker once more: the worker's traceback has the place.
+
+    concurrent.futures, multiprocessing and joblib print it before their own, in quotes.
+    """
+    for o in from_text:
+        if o.kind != "traceback" or not o.data.get("is_chained") or not o.data.get("where"):
+            continue
+        said = f"{o.data.get('full_type')}: {o.data.get('message', '')}"
+        if _QUOTED.search(said) and _QUOTED.sub("", said) == told.get("exception_text"):
+            where = {**o.data["where"], "process": "a worker process"}
+            said_there = {"where": where, "raised_at": o.data.get("raised_at")}
+            return [Claim("worker", {"exception_text": told["exception_text"], **said_there})]
+    return []
+
+
+def _of_the_same(told: dict[str, Any], facts: dict[str, Any]) -> Claim:
+    return Claim("chain", {"exception_text": told.get("exception_text"), **facts})
 
 
 def _chain_of(told: dict[str, Any], from_text: Sequence[Observation]) -> list[Observation]:

@@ -59,7 +59,11 @@ def read_crashes(run: RecordedRun) -> list[Observation]:
     for crash in sorted(run.crashes, key=lambda c: (c.t_seconds is None, c.t_seconds or 0.0)):
         if was_sent_by_another(crash):
             continue  # no code of this process failed: see `read_outside_signals`
-        found.append(_crash(run, crash))
+        raised_t = raised_t_seconds(run, crash.pid)
+        # Threads of a library still run while an exception ends the process, and C++ aborts:
+        # "terminate called without an active exception". That is no crash of its own.
+        if raised_t is None or (crash.t_seconds or 0.0) < raised_t:
+            found.append(_crash(run, crash))
         cut = _mapped_file_cut(run, crash)
         if cut is not None:
             found.append(cut)
@@ -69,6 +73,18 @@ def read_crashes(run: RecordedRun) -> list[Observation]:
 def was_sent_by_another(crash: Crash) -> bool:
     """Return whether another process sent the signal, as `kill -SEGV PID` does."""
     return crash.code in _SENT and crash.sender_pid is not None and crash.sender_pid != crash.pid
+
+
+def raised_t_seconds(run: RecordedRun, pid: int) -> float | None:
+    """Return when an exception that nothing caught began to end this process."""
+    return next(
+        (
+            box.exception_t_seconds or 0.0
+            for box in run.boxes
+            if box.pid == pid and box.exception_type and not box.exception_thread
+        ),
+        None,
+    )
 
 
 def crashed_stack(crash: Crash) -> ThreadStack | None:

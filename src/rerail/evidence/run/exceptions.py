@@ -14,6 +14,7 @@ from typing import Any
 
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.where import process_name, where_of
+from rerail.evidence.settle import Claim
 from rerail.evidence.text.logs import observe_text
 from rerail.evidence.text.observing import TextEvidence
 from rerail.evidence.text.ranks import ECHO_TYPES
@@ -73,8 +74,8 @@ def read_exceptions(run: RecordedRun) -> list[Observation]:
 
 def read_words_of_exceptions(
     run: RecordedRun, recorded: Sequence[Observation], deadline: Deadline
-) -> tuple[list[Observation], dict[str, Any]]:
-    """What the catalogue says of them, and the facts of the one that ended the run."""
+) -> tuple[list[Observation], list[Claim]]:
+    """What the catalogue says of them, and what the one that ended the run claims."""
     observations: list[Observation] = []
     facts: dict[str, Any] = {}
     of_thread: dict[str, Any] = {}
@@ -101,7 +102,8 @@ def read_words_of_exceptions(
             facts = _facts_of(run, box, told)
         elif not facts and not of_thread:
             of_thread = {**_facts_of(run, box, told), "crashed_thread": box.exception_thread}
-    return observations, facts or (of_thread if _went_on(run) else {})
+    facts = facts or (of_thread if _went_on(run) else {})
+    return observations, [Claim("exception", facts)] if facts else []
 
 
 def _facts_of(run: RecordedRun, box: BlackBox, told: TextEvidence) -> dict[str, Any]:

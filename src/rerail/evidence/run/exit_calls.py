@@ -1,8 +1,8 @@
 """Where a process ended itself: the facts `exit_call`, `exit_caller` and `where`.
 
 In: the black boxes, in which a process says that it called sys.exit or os._exit with a code other
-than 0, and how each process ended. Out: facts of the main program, which count where nothing was
-raised, and of a worker that its parent names as lost, which count before what the parent raised.
+than 0, and how each process ended. Out: claims of the main program, and of a worker that its parent
+names as lost.
 Promises: a call that something caught, so that the process ended in another way, is not told.
 """
 
@@ -12,6 +12,7 @@ from typing import Any
 
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.where import process_name, where_of
+from rerail.evidence.settle import Claim
 from rerail.platform.own_code import innermost_own
 from rerail.platform.patterns import linear
 from rerail.records import BlackBox, ProcessRecord
@@ -20,20 +21,20 @@ from rerail.wording import ray_worker_in_words
 _CALL = linear(r"^(?:sys\.exit|os\._exit)\((?P<code>.*)\)$")
 
 
-def exit_of_the_program(run: RecordedRun) -> dict[str, Any]:
+def exit_of_the_program(run: RecordedRun) -> list[Claim]:
     """Of the main process, or of the program that a shell or a launcher ended with."""
     code = run.info.outcome.exit_code if run.info.outcome else None
     calls = [(box, p) for box, p in _exit_calls(run) if p.role == "main" or p is run.main]
     told = [_facts(run, box, process) for box, process in calls if process.exit_code == code]
-    return told[-1] if told else {}
+    return [Claim("exit-call", told[-1])] if told else []
 
 
-def exit_of_a_lost_worker(run: RecordedRun, raised: dict[str, Any]) -> dict[str, Any]:
-    said = str(raised.get("exception_text") or "")
+def exit_of_a_lost_worker(run: RecordedRun, said: str) -> list[Claim]:
+    """Of a worker whose process the parent's exception names; `said`: that exception."""
     for box, process in _exit_calls(run):
         if process is not run.main and str(process.pid) in said:
-            return _facts(run, box, process)
-    return {}
+            return [Claim("lost-worker", _facts(run, box, process))]
+    return []
 
 
 def _exit_calls(run: RecordedRun) -> list[tuple[BlackBox, ProcessRecord]]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Set
 
-from rerail.evidence.run.crashes import was_sent_by_another
+from rerail.evidence.run.crashes import raised_t_seconds, was_sent_by_another
 from rerail.evidence.run.material import RecordedRun
 from rerail.platform.command_line import program_name
 from rerail.platform.patterns import linear
@@ -121,6 +121,7 @@ def _death(run: RecordedRun, process: ProcessRecord) -> Observation:
         text += "; the main process went on and exited 0"
         if went_on is not None and went_on >= 1:
             text = text.replace("went on and", f"went on for {seconds_in_words(went_on)} and")
+    said_why = raised_t_seconds(run, process.pid) is not None and process.signal in CRASH_SIGNALS
     return Observation(
         kind="death",
         text=sentence(text),
@@ -140,6 +141,7 @@ def _death(run: RecordedRun, process: ProcessRecord) -> Observation:
             "went_on_seconds": went_on,
             "is_tidying": _is_tidying(run, process, went_on, is_main),
             "t_seconds": process.ended_t_seconds,
+            **({"said_why": True} if said_why else {}),
         },
     )
 

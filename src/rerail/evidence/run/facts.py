@@ -1,7 +1,8 @@
-"""The facts of a run: the contract's `facts` object.
+"""The facts that the record has by itself: the contract's `facts` object, without text.
 
-In: a recorded run and its observations. Out: a flat dictionary with what was observed; what was not
-observed is left out, never null. Names are public interface: docs/evidence.md lists them.
+In: a recorded run and its observations. Out: claims, which `settle` compares with those of others.
+What was not observed is None, and is left out there. Names are public interface: docs/evidence.md
+lists them.
 """
 
 from __future__ import annotations
@@ -13,51 +14,58 @@ from rerail.evidence.run.hit_limits import hit_limits
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.memory import limit_uses, memory_limits, tree_peak
 from rerail.evidence.run.progress import NOT_TRAINING, last_printed, seconds_without_a_step
+from rerail.evidence.run.ray_worker import ray_facts
 from rerail.evidence.run.stalls import hang_facts
 from rerail.evidence.run.uses import read_uses
 from rerail.evidence.run.where import last_place_of, process_name
+from rerail.evidence.settle import Claim
 from rerail.platform.command_line import innermost_at, is_python, program_call, program_in_words
 from rerail.records import Observation
 from rerail.wording import ray_worker_in_words, role_in_words
 
 
-def read_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[str, Any]:
-    facts: dict[str, Any] = {}
-    facts.update(_progress_facts(run, observations))
-    facts.update(_crash_facts(run, observations))
-    facts.update(_memory_facts(run, observations))
-    facts.update(_resource_facts(run, observations))
-    facts.update(_setting_facts(observations))
-    facts["uses"] = read_uses(run)
-    facts.update(_command_facts(run))
-    outcome = run.info.outcome
-    if outcome is not None:
-        facts["signal"] = outcome.signal
-        facts["exit_code"] = outcome.exit_code
-    facts.update(_gate_facts(run))
-    first = _first(observations, "failed-first")
-    if first is not None:
-        facts["failed_first"] = first.data.get("who")
-        facts["echoes"] = first.data.get("others") or None
-        facts["rank_story"] = first.data.get("story")
-        facts["where"] = first.data.get("where") or _own_place(facts.get("where"), first)
-    stall = _first(observations, "stall")
-    if stall is not None:
-        facts["stuck_process"] = f"{stall.data['role']} (pid {stall.data['pid']})"
-        facts["stuck_in"] = stall.data["functions"][:4] or None
-        facts["silent_seconds"] = stall.data["silent_seconds"]
-    facts.update(
-        {**hang_facts(observations), **_known(facts, "failed_first"), **_known(facts, "where")}
-    )
+def read_facts(run: RecordedRun, observations: Sequence[Observation]) -> list[Claim]:
+    """Return what the record itself says, without a text that was read."""
+    measured = {
+        **_progress_facts(run, observations),
+        **_memory_facts(run, observations),
+        **_resource_facts(run, observations),
+        **_setting_facts(observations),
+        "uses": read_uses(run),
+        **_command_facts(run),
+        **_gate_facts(run),
+        **_stuck_facts(observations),
+        **ray_facts(run),
+    }
+    if (outcome := run.info.outcome) is not None:
+        measured |= {"signal": outcome.signal, "exit_code": outcome.exit_code}
     if run.info.elapsed_seconds is not None:
-        facts["elapsed_seconds"] = round(run.info.elapsed_seconds, 3)
-    return {name: value for name, value in facts.items() if value is not None}
+        measured["elapsed_seconds"] = round(run.info.elapsed_seconds, 3)
+    claims = [
+        Claim("measured", measured),
+        Claim("crash", _crash_facts(run, observations)),
+        Claim("hang", hang_facts(observations)),
+    ]
+    killed = _first(observations, "oom-kill")
+    if killed is not None and killed.data["limit_bytes"]:
+        claims.append(Claim("killed", last_place_of(run, killed.data["pid"])))
+    if (first := _first(observations, "failed-first")) is not None:
+        data = first.data
+        said = {"failed_first": data.get("who"), "echoes": data.get("others") or None}
+        said |= {"rank_story": data.get("story"), "where": data.get("where")}
+        claims.append(Claim("first-failure", said))
+    return claims
 
 
-def _own_place(where: dict[str, Any] | None, first: Observation) -> dict[str, Any] | None:
-    """Where it crashed, if it was the rank that failed first, or a worker of it."""
-    process, who = str((where or {}).get("process")), str(first.data.get("who"))
-    return where if process == who or f" of {who} (" in process else None
+def _stuck_facts(observations: Sequence[Observation]) -> dict[str, Any]:
+    stall = _first(observations, "stall")
+    if stall is None:
+        return {}
+    return {
+        "stuck_process": f"{stall.data['role']} (pid {stall.data['pid']})",
+        "stuck_in": stall.data["functions"][:4] or None,
+        "silent_seconds": stall.data["silent_seconds"],
+    }
 
 
 def _gate_facts(run: RecordedRun) -> dict[str, Any]:
@@ -86,10 +94,6 @@ def _command_facts(run: RecordedRun) -> dict[str, Any]:
         "script": call.target if call and call.kind == "script" else None,
         "python": command[at] if at < len(command) and is_python(command[at]) else None,
     }
-
-
-def _known(facts: dict[str, Any], name: str) -> dict[str, Any]:
-    return {name: facts[name]} if facts.get(name) is not None else {}
 
 
 def _first(observations: Sequence[Observation], kind: str) -> Observation | None:
@@ -210,7 +214,6 @@ def _memory_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict
         facts["memory_limit_bytes"] = killed.data["limit_bytes"]
         facts["memory_limit_source"] = killed.data["cgroup"] or "ram"
         facts["victim"] = _victim(run, killed)
-        facts.update(last_place_of(run, killed.data["pid"]))
     elif uses:
         facts["memory_limit_bytes"] = uses[0].limit_bytes
         facts["memory_limit_source"] = uses[0].source

@@ -20,6 +20,7 @@ from pathlib import Path
 from rerail.catalogue import load_catalogue
 from rerail.errors import UnreadableInput
 from rerail.evidence.run.material import RecordedRun
+from rerail.evidence.settle import OF_AN_EXCEPTION, Claim
 from rerail.evidence.text.logs import MANY_SHARE, observe_text, rank_in_name, search_words
 from rerail.evidence.text.observing import TextEvidence
 from rerail.evidence.text.scan import read_excerpt
@@ -35,14 +36,13 @@ MOST_DEPTH = 3
 LATE_SECONDS = 0.02
 _LOG = linear(r"(?i)\.(?:log|out|err|stderr|stdout)(?:\.\d+)?$|^(?:log|stdout|stderr|nohup)\b")
 _NOT_OF_OUTPUT = ("progress", "failed-first", "healthy-end", "memory-growth")
-_OF_AN_EXCEPTION = ("where", "raised_at", "exception", "exception_text")
 
 
 def with_log_files(run: RecordedRun, printed: TextEvidence, deadline: Deadline) -> TextEvidence:
     """Return `printed` with what the program's log files show, where the record has no reason."""
     if not _is_worth_it(run, printed):
         return printed
-    observations, facts = list(printed.observations), dict(printed.facts)
+    observations, claims = list(printed.observations), list(printed.claims)
     of_ranks = own_files(run)
     paths = written_during(run, of_ranks)
     if _has_a_reason(run):
@@ -59,10 +59,9 @@ def with_log_files(run: RecordedRun, printed: TextEvidence, deadline: Deadline) 
         who = rank_in_name(path) if rank is None else f"rank {rank}"
         told = observe_text(masked(excerpt.lines), deadline, who, label=path.name)
         observations += [o for o in told.observations if o.kind not in _NOT_OF_OUTPUT]
-        for name in _OF_AN_EXCEPTION:
-            if name in told.facts:
-                facts.setdefault(name, told.facts[name])
-    return replace(printed, observations=observations, facts=facts)
+        said = {name: told.facts[name] for name in OF_AN_EXCEPTION if name in told.facts}
+        claims.append(Claim("own-file", said))
+    return replace(printed, observations=observations, claims=claims)
 
 
 def own_files(run: RecordedRun) -> dict[Path, int | None]:

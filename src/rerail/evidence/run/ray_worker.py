@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from rerail.evidence.run.material import RecordedRun
+from rerail.evidence.settle import OF_AN_EXCEPTION, Claim
 from rerail.evidence.text.logs import observe_text
 from rerail.evidence.text.observing import TextEvidence
 from rerail.platform.deadline import Deadline
@@ -21,7 +22,6 @@ from rerail.wording import process_in_words, sentence
 LABEL = "worker.err"  # the name of what Ray keeps, as a source
 _EXIT_CODE = linear(r"exit code (\d{1,3})\b")
 _FAILURES = ("USER_ERROR", "SYSTEM_ERROR")
-_OF_AN_EXCEPTION = ("where", "raised_at", "exception", "exception_text")
 
 
 def ray_event(run: RecordedRun) -> dict[str, Any]:
@@ -81,12 +81,13 @@ def outcome_by_ray(run: RecordedRun) -> Outcome | None:
 
 def with_ray_words(run: RecordedRun, printed: TextEvidence, deadline: Deadline) -> TextEvidence:
     """The worker's own output, which went to Ray's file."""
-    said = ray_event(run).get("said") or []
-    if not said or deadline.skips("what Ray kept of the output"):
+    lines = ray_event(run).get("said") or []
+    if not lines or deadline.skips("what Ray kept of the output"):
         return printed
-    told = observe_text(list(enumerate(said, 1)), deadline, label=LABEL)
-    facts = dict(printed.facts)
-    for name in _OF_AN_EXCEPTION:
-        if name in told.facts:
-            facts.setdefault(name, told.facts[name])
-    return replace(printed, observations=[*printed.observations, *told.observations], facts=facts)
+    told = observe_text(list(enumerate(lines, 1)), deadline, label=LABEL)
+    said = {name: told.facts[name] for name in OF_AN_EXCEPTION if name in told.facts}
+    return replace(
+        printed,
+        observations=[*printed.observations, *told.observations],
+        claims=[*printed.claims, Claim("own-file", said)],
+    )

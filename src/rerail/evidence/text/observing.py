@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rerail.evidence.settle import Claim
 from rerail.evidence.text import harmless
 from rerail.evidence.text.collectives import find_disagreements
 from rerail.evidence.text.exits import ExitLine
@@ -56,6 +57,7 @@ class TextEvidence:
 
     observations: list[Observation] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
+    claims: list[Claim] = field(default_factory=list)  # of texts beside it, with their own source
     troubles: list[Trouble] = field(default_factory=list)
     outcome: Outcome = field(default_factory=lambda: Outcome("unknown", "The log does not say."))
 

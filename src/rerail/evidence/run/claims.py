@@ -1,0 +1,63 @@
+"""What every source claims of one recorded run, for `settle`.
+
+In: a recorded run, its observations and what its output shows. Out: the facts of the run, settled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rerail.evidence.run.chains import read_chain, read_worker_of_a_pool
+from rerail.evidence.run.disks import full_mount_facts
+from rerail.evidence.run.exit_calls import exit_of_a_lost_worker, exit_of_the_program
+from rerail.evidence.run.facts import read_facts
+from rerail.evidence.run.material import RecordedRun
+from rerail.evidence.run.progress import NOT_TRAINING, not_of_another_job
+from rerail.evidence.settle import Claim, settle, without
+from rerail.evidence.text.observing import TextEvidence
+from rerail.records import Observation
+
+
+def facts_of_run(
+    run: RecordedRun,
+    observations: Sequence[Observation],
+    raised: Sequence[Claim],
+    text: TextEvidence,
+) -> dict[str, Any]:
+    """`raised`: what the processes' own hooks saw of the exception that ended the run."""
+    first = next((str(o.data.get("who")) for o in observations if o.kind == "failed-first"), None)
+    uncaught = settle(raised)
+    of_exception = [
+        *raised,
+        *read_chain(uncaught, text.observations),
+        *read_worker_of_a_pool(uncaught, text.observations),
+    ]
+    printed = [Claim("output", _of_the_training(text.facts, run)), *text.claims]
+    claims = [
+        *read_facts(run, observations),
+        *of_exception,
+        *exit_of_a_lost_worker(run, str(uncaught.get("exception_text") or "")),
+        *printed,
+        *exit_of_the_program(run),
+    ]
+    claims += _waited_for(settle([*of_exception, *printed]), observations)
+    facts = not_of_another_job(settle(claims, first), run)
+    said = str(facts.get("exception_text") or "")
+    facts.update(full_mount_facts(run, said, str(facts.get("file_in_hand") or "")))
+    return facts
+
+
+def _waited_for(raised: dict[str, Any], observations: Sequence[Observation]) -> list[Claim]:
+    """Where a worker or a thread raised, of a run that then hung because that one was gone."""
+    where = raised.get("where") or {}
+    lost = [o.data["lost"] for o in observations if o.kind == "stall" and o.data.get("lost")]
+    of = str(where.get("process"))
+    is_of_one = any(one.get("thread") or f"(pid {one['pid']})" in of for one in lost)
+    return [Claim("waited-for", {"where": where})] if where and is_of_one else []
+
+
+def _of_the_training(facts: dict[str, Any], run: RecordedRun) -> dict[str, Any]:
+    """How many steps an evaluation has is not how many the training has."""
+    box = run.training_box
+    return without(facts, ["total"]) if box is not None and box.phase in NOT_TRAINING else facts
