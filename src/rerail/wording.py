@@ -6,7 +6,7 @@ them (700 MiB is what a cgroup of 734003200 bytes was asked for); a whole number
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, Protocol
 
@@ -201,5 +201,63 @@ def place_in_words(where: Mapping[str, Any], shown: Callable[[str], str] = sourc
     return f"{shown(str(where['file']))}{line}{called}"
 
 
+# Of a text that is cut: the share of its beginning. The end often holds the remedy or the place.
+_SHARE_OF_BEGINNING = 0.6
+_LEAST_WITH_AN_END = 24  # a shorter text keeps its beginning alone
+_LEAST_OF_A_LIST = 40  # a shorter one stays as it is
+
+
 def cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+    """Return the text in at most `most` characters, without the part that is missed least.
+
+    A list within it loses its end first, then the text its middle: a message begins with what is
+    wrong and ends with the remedy.
+    """
+    if len(text) <= most:
+        return text
+    if most < _LEAST_WITH_AN_END:
+        return text[: max(most - 1, 0)].rstrip() + "…"
+    text = _with_shorter_lists(text, most)
+    if len(text) <= most:
+        return text
+    begins = int((most - 3) * _SHARE_OF_BEGINNING)
+    rest = most - 3 - begins
+    beginning = _to_a_word(text[:begins], text[begins])
+    return f"{beginning} … {_from_a_word(text[-rest:], text[-rest - 1])}"
+
+
+def _with_shorter_lists(text: str, most: int) -> str:
+    """The longest list first, no more than needed, each down to its beginning."""
+    for listed in sorted(_lists_in(text), key=len, reverse=True):
+        kept = max(_LEAST_WITH_AN_END, len(listed) - (len(text) - most) - 3)
+        if len(text) > most and kept < len(listed) - 3:
+            shorter = f"{_to_a_word(listed[:kept], listed[kept])} …{listed[-1]}"
+            text = text.replace(listed, shorter, 1)
+    return text
+
+
+def _lists_in(text: str) -> Iterator[str]:
+    """What stands in brackets, without those around others."""
+    opened = -1
+    for at, character in enumerate(text):
+        if character in "[({":
+            opened = at
+        elif character in "])}":
+            if opened >= 0 and at - opened >= _LEAST_OF_A_LIST:
+                yield text[opened : at + 1]
+            opened = -1
+
+
+_MOST_OF_A_WORD = 30  # a longer one is cut
+
+
+def _to_a_word(text: str, follows: str) -> str:
+    words = text.rpartition(" ")
+    is_whole = follows == " " or not words[0] or len(words[2]) > _MOST_OF_A_WORD
+    return (text if is_whole else words[0]).rstrip(" ,;:")
+
+
+def _from_a_word(text: str, precedes: str) -> str:
+    words = text.partition(" ")
+    is_whole = precedes == " " or not words[2] or len(words[0]) > _MOST_OF_A_WORD
+    return (text if is_whole else words[2]).lstrip(" ,;")

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rerail.platform.os_text import printable
-from rerail.wording import LEAST, percent
+from rerail.wording import LEAST, cut, percent
 
 if TYPE_CHECKING:
     from rerail.diagnosis import WhyNot
@@ -29,13 +29,11 @@ def render(answer: WhyNot) -> str:
     unseen = [item.text for item in answer.missing if not item.needs_recording]
     unrecorded = [item.text for item in answer.missing if item.needs_recording]
     against = [_quoted(item.text, item.source) for item in answer.against[:_MOST_AGAINST]]
-    lines = [_cut(f"{answer.id}, {percent(max(answer.probability, LEAST))}: {answer.title}", WIDTH)]
+    lines = [cut(f"{answer.id}, {percent(max(answer.probability, LEAST))}: {answer.title}", WIDTH)]
     lines += _labelled("against", against or ["nothing that was observed"])
-    unseen = [_cut(text, _COLUMN) for text in unseen[:_MOST_UNSEEN]]
+    unseen = [cut(text, _COLUMN) for text in unseen[:_MOST_UNSEEN]]
     lines += _labelled("not seen", unseen or ["nothing: all that a log can show of it was seen"])
-    lines += _labelled(
-        "no log has", [_cut(text, _COLUMN) for text in unrecorded[:_MOST_UNRECORDED]]
-    )
+    lines += _labelled("no log has", [cut(text, _COLUMN) for text in unrecorded[:_MOST_UNRECORDED]])
     return "\n".join(printable(line) for line in lines[:MOST_LINES])
 
 
@@ -50,8 +48,4 @@ def _quoted(text: str, source: str) -> str:
     """What was observed, cut so that two lines hold it with its source."""
     behind = f" [{source}]" if source else ""
     # A word that does not fit at the end of the first line leaves room there.
-    return _cut(" ".join(text.split()), 2 * _COLUMN - 24 - len(behind)) + behind
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: max(most - 1, 1)].rstrip()}…"
+    return cut(" ".join(text.split()), 2 * _COLUMN - 24 - len(behind)) + behind

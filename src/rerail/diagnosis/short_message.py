@@ -2,8 +2,9 @@
 
 In: the type and message as they were printed, of one line or many. Out: one line of at most
 MOST_MESSAGE characters. Left out are places in the library's own sources and the folders of
-installed packages, and the two shapes of a parameter that does not fit come first. The whole
-message stands in `why`, in the JSON and in the report.
+installed packages, and the two shapes of a parameter that does not fit come first. Of a longer one
+the middle is left out: the remedy and the place often stand at its end. The whole message stands in
+`why`, in the JSON and in the report.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from rerail.platform.patterns import linear
 from rerail.wording import cut, file_name
 
-MOST_MESSAGE = 160
+MOST_MESSAGE = 180
 # XGBoost and others begin a message with "[18:40:29] /build/src/data/data.cc:522: ", torch some
 # with "[enforce fail at inline_container.cc:672] . ", gloo all with "[/build/…/pair.cc:534] ",
 # Jittor with "[f 0406 15:14:28.485 56 a.cc:266] ".
@@ -37,10 +38,12 @@ _OF_A_LOGGER = linear(
     r"|libc\+\+abi: terminating (?:due to|with) uncaught exception of type [^ :]+(?:::[^ :]+)*: "
     r"|\S{1,200}\.(?:cc|cpp|cu|cuh|h|mm?|py):\d+: )"
 )
-# Where a long message may be cut: behind a sentence, or before what it only adds.
-_SENTENCE_END = linear(r"[.!?] (?:\(|[A-Z])")
-_ASIDE = linear(r", which | \(or |; |, (?:but|so|because|please|try) ")
-_LEAST_SAID = 30
+# Of the lines below the first: what says where it is, or what would do instead.
+_SAYS_WHERE_OR_INSTEAD = linear(
+    r"\bline \d+, column \d+|^(?:Did you mean|HINT|Hint|Available|Allowed|Valid|Expected|Use) "
+    r"|\b(?:use any of|(?:one of|did not have) the following|expected .{1,200} in input)\b"
+)
+_MOST_FURTHER = 2
 _COMMAND = linear(r"Command '\[('[^\]\n]*')\]'")
 _WORD = linear(r"'([^'\n]*)'")
 _AFTER = linear(r"timed out after (\d{1,9}\.\d{3,20}) seconds")
@@ -83,7 +86,11 @@ def short_message(text: str) -> str:
     elif _ONLY_ANNOUNCES.search(first):
         first = f"{first.rstrip('.:')}: {_sizes_told(details[0])}" if details else first
         first += f"; and {len(details) - 1} more" if _are_sizes(details) else ""
-    return _whole_sentences(_plain_command(_without_folder(first))).rstrip(".:")
+    further = [
+        line for line in details if line not in first and _SAYS_WHERE_OR_INSTEAD.search(line)
+    ]
+    first = "; ".join([_plain_command(_without_folder(first)), *further[-_MOST_FURTHER:]])
+    return cut(first, MOST_MESSAGE).rstrip(".:")
 
 
 def _plain_command(line: str) -> str:
@@ -96,19 +103,6 @@ def _plain_command(line: str) -> str:
     if (after := _AFTER.search(line)) is not None:
         line = f"{line[: after.start(1)]}{float(after[1]):.1f}{line[after.end(1) :]}"
     return _LIBRARY.sub(r"\1", line)
-
-
-def _whole_sentences(line: str) -> str:
-    """Of a long message what it says first, and no half of what follows; else it is cut."""
-    if len(line) <= MOST_MESSAGE:
-        return line
-    for pattern in (_SENTENCE_END, _ASIDE):
-        ends = [
-            m.start() for m in pattern.finditer(line[:MOST_MESSAGE]) if m.start() >= _LEAST_SAID
-        ]
-        if ends:
-            return line[: ends[-1 if pattern is _SENTENCE_END else 0]]
-    return cut(line, MOST_MESSAGE)
 
 
 def without_logger(line: str) -> str:

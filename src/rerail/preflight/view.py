@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from rerail.preflight.audit.finding import Finding
-from rerail.wording import bytes_in_words
+from rerail.wording import bytes_in_words, cut
 
 if TYPE_CHECKING:
     from rerail.preflight.memory.plan import MemoryPlan
@@ -54,7 +54,7 @@ def plan_lines(plan: MemoryPlan, what_ifs: Sequence[WhatIf], width: int) -> list
     lines: list[Line] = [("", "", ""), ("bold", "Memory of the whole run, predicted", "")]
     for component in plan.components:
         front = f"{bytes_in_words(component.size_bytes):>10}  {component.name:<30} "
-        lines.append(("", front, shorten(component.note, max(0, width - len(front)))))
+        lines.append(("", front, cut(component.note, max(0, width - len(front)))))
     off = max(predicted.high_bytes - predicted.peak_bytes, 0)
     front = f"{bytes_in_words(predicted.peak_bytes):>10}  at the peak, ± {bytes_in_words(off)}"
     lines.append(("bold", front, ""))
@@ -67,10 +67,6 @@ def plan_lines(plan: MemoryPlan, what_ifs: Sequence[WhatIf], width: int) -> list
     for each in what_ifs:
         lines += _wrapped(" " * 12, each.in_one_line(), width)
     return lines
-
-
-def shorten(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: max(0, width - 1)].rstrip() + "…"
 
 
 def summary(findings: Sequence[Finding]) -> str:

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 from rerail.catalogue import load_catalogue
 from rerail.platform.os_text import printable
-from rerail.wording import LEAST, percent
+from rerail.wording import LEAST, cut, percent
 
 MOST_LINES = 30
 PLAIN_WIDTH = 80
@@ -185,9 +185,7 @@ class _Page:
         source = str(reason.get("source") or "")
         text = " ".join(str(reason.get("text") or "").split())
         room = 2 * (self._width - _LABEL - 4) - len(source) - 4
-        if len(text) > room:
-            text = text[: room - 1].rstrip() + "…"
-        self.item(label, f"{text}  [{source}]")
+        self.item(label, f"{cut(text, room)}  [{source}]")
 
     def _wrap(self, text: str, first: str, later: str, style: str) -> None:
         wrapped = textwrap.wrap(
