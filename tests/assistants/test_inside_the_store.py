@@ -9,7 +9,7 @@ import pytest
 
 from rerail.assistants.tools import Tools
 from rerail.errors import UnknownRun
-from rerail.store import Store
+from rerail.store import RunFolder, Store
 
 INSIDE, OUTSIDE, LINKED = "20260101-000000-0001", "20260101-000100-0002", "20260101-000200-0003"
 
@@ -43,3 +43,22 @@ def test_only_runs_of_the_store_are_answered_for(
         with pytest.raises(UnknownRun):
             tools._folder(name)
     assert [run["id"] for run in tools.runs()["recorded"]["runs"]] == [INSIDE]
+
+
+def test_a_run_is_compared_with_runs_of_the_store_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "store"
+    outside = make_run(tmp_path / "other", INSIDE, "theirs")
+    make_run(home, OUTSIDE, "earlier")
+    (home / "runs" / INSIDE).symlink_to(outside)
+    make_run(home, LINKED, "asked")
+    compared: list[str] = []
+
+    def answer(_folder: object, history: list[RunFolder]) -> dict[str, object]:
+        compared.extend(folder.id for folder in history)
+        return {}
+
+    monkeypatch.setattr("rerail.diagnosis.answer_on_record", answer)
+    Tools(home).explain(LINKED)
+    assert compared == [OUTSIDE]

@@ -31,3 +31,15 @@ def test_a_gitignore_that_is_there_is_not_changed(
     (store.home / ".gitignore").write_text("mine\n")
     new_run().close()
     assert (store.home / ".gitignore").read_text() == "mine\n"
+
+
+def test_a_store_behind_a_link_changes_no_repository_there(
+    store: Store, new_run: Callable[..., RunWriter]
+) -> None:
+    """An unpacked archive may hold `.rerail` as a link to any folder."""
+    repository = store.home.parent / "repository"
+    repository.mkdir()
+    store.home.symlink_to(repository)
+    new_run().close()
+    assert (repository / "runs").is_dir()
+    assert not (repository / ".gitignore").exists()

@@ -64,7 +64,9 @@ class Tools:
 
         folder = self._folder(run)
         info = folder.info()
-        history = self._store().history(info)
+        store = self._store()
+        own = set(store.own_ids())
+        history = [earlier for earlier in store.history(info) if earlier.id in own]
         document = {
             "run": folder.id,
             "state": info.state,

@@ -6,8 +6,9 @@ why. Nothing is moved, renamed or deleted.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Collection
+import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -60,9 +61,10 @@ def choose_checkpoint(
         " a pattern without ** looks at fewer folders"
     )
     skipped: list[Soundness] = []
-    for path in paths[:_MOST_CHECKED]:
+    siblings = _Siblings(paths, cwd)
+    for at, path in enumerate(paths[:_MOST_CHECKED]):
         why = (refused or {}).get(path)
-        found = Soundness(path, "checkpoint", why) if why else _check(path, paths, cwd)
+        found = Soundness(path, "checkpoint", why) if why else _check(at, siblings)
         if found.is_sound and bad_since_unix and found.modified_ns / 1e9 >= bad_since_unix:
             found = replace(found, problem="it was written after the loss was no longer finite")
         if found.is_sound:
@@ -98,30 +100,54 @@ def _find(search: Search, pattern: str, cwd: Path, until_unix: float | None) -> 
     return [path for _, path in ordered]
 
 
-def _check(path: Path, others: Collection[Path], cwd: Path) -> Soundness:
+class _Siblings:
+    """The checkpoints of one pattern, newest first, and the sizes of their files, read once."""
+
+    def __init__(self, paths: list[Path], cwd: Path) -> None:
+        self.paths = paths
+        self.cwd = cwd
+        self._sizes: dict[str, list[int]] = {}  # by suffix, in order
+
+    def usual_size(self, path: Path, own: int) -> float:
+        """Return the median of the other files with the same suffix; 0 if there are none."""
+        if path.suffix not in self._sizes:
+            sizes = (_file_size(self.cwd / o) for o in self.paths if o.suffix == path.suffix)
+            self._sizes[path.suffix] = sorted(size for size in sizes if size is not None)
+        others = self._sizes[path.suffix].copy()
+        if own in others:
+            others.remove(own)
+        return median(others) if others else 0
+
+
+def _file_size(path: Path) -> int | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def _check(at: int, siblings: _Siblings) -> Soundness:
+    path, cwd = siblings.paths[at], siblings.cwd
     found = replace(check_checkpoint(cwd / path), path=path)
     if found.is_sound and found.kind == UNKNOWN:
-        sizes = [
-            (cwd / other).stat().st_size
-            for other in others
-            if other != path and other.suffix == path.suffix and (cwd / other).is_file()
-        ]
-        usual = median(sizes) if sizes else 0
+        usual = siblings.usual_size(path, found.size_bytes)
         if found.size_bytes < _SMALL_SHARE * usual:
             why = f"it has {found.size_bytes} bytes where the others have about {usual:.0f}"
             return replace(found, problem=why)
     if found.is_sound and (cwd / path).is_dir():
-        return replace(found, problem=_lacks_ranks(path, others, cwd))
+        return replace(found, problem=_lacks_ranks(at, siblings))
     return found
 
 
-def _lacks_ranks(path: Path, others: Collection[Path], cwd: Path) -> str | None:
+def _lacks_ranks(at: int, siblings: _Siblings) -> str | None:
     """Whether the one before it has parts of more ranks: the last ones did not come to write.
 
     A job that goes on with fewer ranks loses its first checkpoint by this, and no other.
     """
-    paths = list(others)
-    before = next((o for o in paths[paths.index(path) + 1 :] if (cwd / o).is_dir()), None)
+    path, cwd = siblings.paths[at], siblings.cwd
+    older = itertools.islice(siblings.paths, at + 1, None)
+    before = next((o for o in older if (cwd / o).is_dir()), None)
     if before is None or before.parent != path.parent:
         return None
     own, usual = (ranks_in(_names_in(cwd / each)) for each in (path, before))

@@ -342,13 +342,13 @@ def _reader(path: Path) -> RunFolder:
 def _make_run_folder(home: Path, unix: float) -> Path:
     layout.make_folder(home)
     _demand_names(home)
-    if home.name == STORE_NAME:
-        layout.keep_out_of_git(home)
     if home == fallback_home() and not is_ours(home):
         raise PermissionError(1, "it belongs to somebody else")
     layout.make_folder(home / layout.RUNS)
     for folder in (home, home / layout.RUNS):
         demand_safe_folder(folder)
+    if home.name == STORE_NAME and not home.is_symlink():  # what it leads to may be a repository
+        layout.keep_out_of_git(home)
     while True:
         path = home / layout.RUNS / layout.new_run_id(unix)
         try:
