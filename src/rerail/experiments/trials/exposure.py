@@ -15,6 +15,7 @@ from rerail.errors import RerailError
 from rerail.recorder import FIRST_PHASE_SECONDS
 from rerail.records import BlackBox, PrintedPoint, VitalsRow
 from rerail.store import RunFolder, box_of_output, has_counted, liveness, training_box
+from rerail.wording import seconds_in_words
 
 _PRINTED_BYTES = 16 * 1024  # of printed progress: the last hundred rows and the first
 
@@ -43,6 +44,16 @@ class Distance:
         if unit == "seconds":
             return max(self.seconds, 0.001)
         return float((self.steps if unit == "steps" else self.batches) + (1 if died else 0))
+
+
+def exposure_in_words(exposure: float, unit: Unit) -> str:
+    if unit == "seconds":
+        return seconds_in_words(exposure)
+    noun = {"steps": "step", "batches": "batch"}[unit]
+    count = round(exposure)
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count} {'batches' if unit == 'batches' else 'steps'}"
 
 
 def measure(folder: RunFolder, seconds: float, *, may_hang: bool = False) -> Distance:
