@@ -200,13 +200,13 @@ class Reduction:
             self.stall_seconds,
             {"investigation": self.journal.key, "purpose": "reproducer"},
         )
+        self._driver.run(
+            each,
+            task,
+            self.judge.how_far,
+            lambda _, distance: distance.of(unit, died=False) > limit,
+        )
         try:
-            self._driver.run(
-                each,
-                task,
-                self.judge.how_far,
-                lambda _, distance: distance.of(unit, died=False) > limit,
-            )
             if each.stopped == "interrupted":
                 raise KeyboardInterrupt
             if each.stopped == "budget":

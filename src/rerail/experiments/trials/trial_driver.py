@@ -61,15 +61,21 @@ class TrialDriver(Generic[T]):
         self._seconds_left = seconds_left
         self._say = say
 
-    def start(self, each: T, task: Task) -> T:
-        each.running, each.started = self.scheduler.start(task), time.monotonic()
+    def start(self, each: T, task: Task) -> None:
+        """Start a trial; what was made for it is given back if it cannot be started."""
+        try:
+            each.running, each.started = self.scheduler.start(task), time.monotonic()
+        except BaseException:
+            each.ready.leave()
+            raise
         self.under_way.append(each)
-        return each
 
     def run(
         self, each: T, task: Task, how_far: HowFar, is_enough: Callable[[T, Distance], bool]
     ) -> T:
-        """Drive one trial until it is over. Ctrl-C stops it, and it says so."""
+        """Drive one trial until it is over, and is to be judged and left. Ctrl-C stops it, and it
+        says so.
+        """
         self.start(each, task)
         try:
             while self.under_way:
@@ -78,7 +84,8 @@ class TrialDriver(Generic[T]):
         except KeyboardInterrupt:
             self.stop(each, "interrupted")
         except BaseException:
-            each.running.stop()
+            self.stop(each, "interrupted")
+            each.leave()
             raise
         return each
 

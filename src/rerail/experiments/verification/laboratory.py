@@ -55,8 +55,8 @@ class Laboratory:
         texts = " ".join(change.text for change in changes)
         label = f"verify {texts[:40] or 'unchanged'} {os.urandom(3).hex()}"
         task = each.ready.task(label, self.stall_seconds, settings)
+        self.driver.run(each, task, how_far, lambda _, distance: is_enough(distance))
         try:
-            self.driver.run(each, task, how_far, lambda _, distance: is_enough(distance))
             tried = judge_ended(each, wanted, self.diagnostician)
         finally:
             each.leave()
