@@ -32,6 +32,12 @@ class Distance:
     first_step_seconds: float | None = None  # when the first step of those kept was done
     steps_per_second: float | None = None
     is_coarse: bool = False  # the steps are printed too seldom to tell how long it lived
+    is_printed: bool = False  # of steps that were only printed, a crash may have lost some
+
+    @property
+    def counts_steps(self) -> bool:
+        """Whether a run of this program that shows no step made none."""
+        return self.unit() == "steps" and not self.is_printed
 
     def unit(self) -> Unit:
         """The finest that this run counts in."""
@@ -76,6 +82,7 @@ def measure(folder: RunFolder, seconds: float, *, may_hang: bool = False) -> Dis
         first_step_seconds=first,
         steps_per_second=rate,
         is_coarse=bool(printed) and not printed[-1].tells_life,
+        is_printed=bool(printed),
     )
 
 

@@ -70,7 +70,7 @@ class Judge:
         Then every failure has one place, which the clock cannot show. Return whether it was done.
         """
         journal = self.journal
-        if journal.unit != "seconds" or trial.distance.unit() != "steps":
+        if journal.unit != "seconds" or not trial.distance.counts_steps:
             return False
         if trial.outcome not in ("finished", "stopped") or journal.start or journal.raising:
             return False

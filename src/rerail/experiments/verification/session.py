@@ -357,7 +357,7 @@ class VerificationSession:
     def _counts_steps_now(self, trial: Trial) -> bool:
         """Whether the failure, seen in seconds alone, came before the first step."""
         is_clean = trial.outcome in ("finished", "stopped") and self.start is None
-        return is_clean and self.known.unit == "seconds" and trial.distance.unit() == "steps"
+        return is_clean and self.known.unit == "seconds" and trial.distance.counts_steps
 
     def _wanted(self) -> Wanted:
         if self.baseline is None:
