@@ -28,7 +28,7 @@ from rerail.experiments.trials.live_view import Watcher
 from rerail.experiments.trials.never_failed import clean_so_far
 from rerail.experiments.trials.outcome import Wanted
 from rerail.experiments.trials.start import Start
-from rerail.experiments.trials.trial import Trial, changes_in_words
+from rerail.experiments.trials.trial import changes_in_words
 from rerail.experiments.trials.trial_driver import TrialDriver, UnderWay
 from rerail.experiments.trials.trial_setup import TrialOptions, TrialSetup
 from rerail.experiments.verification.answer import answer_of, keep_with_run
@@ -318,6 +318,7 @@ class VerificationSession:
                 self.tried.clear()
             else:
                 self.tried.append(found)
+        self._counts_in_steps_now()
         if self.is_refuted:
             self._watcher.said("refuted before; --fresh asks again")
         elif self.tried:
@@ -345,8 +346,7 @@ class VerificationSession:
             found = self._lab.try_once(self.changes, settings, self._wanted(), is_enough)
             self.tried.append(found)
             self._after(found)
-            if self._counts_steps_now(found.trial):
-                self.known.count_in_steps()
+            if self._counts_in_steps_now():
                 run_length = max(self.known.finished, default=0.0) or None
                 self.needed = self._still_possible(run_length)
             if found.trial.outcome == "finished":
@@ -354,10 +354,15 @@ class VerificationSession:
                 run_length = max(run_length or 0.0, length) or None
                 self.needed = self._still_possible(run_length)
 
-    def _counts_steps_now(self, trial: Trial) -> bool:
-        """Whether the failure, seen in seconds alone, came before the first step."""
-        is_clean = trial.outcome in ("finished", "stopped") and self.start is None
-        return is_clean and self.known.unit == "seconds" and trial.distance.counts_steps
+    def _counts_in_steps_now(self) -> bool:
+        """Go over to steps if the failure, seen in seconds alone, came before the first."""
+        clean = [e.trial for e in self.tried if e.trial.outcome in ("finished", "stopped")]
+        if self.known.unit != "seconds" or self.start is not None:
+            return False
+        if not any(trial.distance.counts_steps for trial in clean):
+            return False
+        self.known.count_in_steps()
+        return True
 
     def _wanted(self) -> Wanted:
         if self.baseline is None:
