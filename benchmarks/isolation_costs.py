@@ -39,28 +39,44 @@ def planner_seconds(changes: int = 30, investigations: int = 5) -> list[float]:
 
 
 def trial_seconds(trials: int = 12, sleep: float = 0.5) -> list[float]:
-    """What a trial takes beyond its command: scheduling, recording, judging."""
-    from rerail.experiments.isolation.options import UnderWay
-    from rerail.experiments.planner.observation import Plan
+    """What a trial takes beyond its command: setting up, scheduling, recording, judging."""
+    from rerail.experiments.edits.versions import ProgramVersions
+    from rerail.experiments.isolation.options import IsolateOptions
     from rerail.experiments.trials.journal import TrialJournal
     from rerail.experiments.trials.judge import Judge
-    from rerail.scheduling import Task, open_scheduler
+    from rerail.experiments.trials.trial_driver import TrialDriver, UnderWay
+    from rerail.experiments.trials.trial_setup import TrialSetup
+    from rerail.scheduling import open_scheduler
+    from rerail.store import Store
 
     took = []
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder, "home")
         command = ("sleep", str(sleep))
-        judge = Judge(TrialJournal.open(home, command, folder, [], is_fresh=True))
-        scheduler = open_scheduler("local", 1)
+        journal = TrialJournal.open(home, command, folder, [], is_fresh=True)
+        judge = Judge(journal)
+        program, options = ProgramVersions(folder), IsolateOptions(may_write=True)
+        setup = TrialSetup.of_experiment(
+            command,
+            folder,
+            dict(os.environ),
+            Store(home),
+            "cost",
+            options,
+            print,
+            lambda: math.inf,
+            program,
+        )
+        driver = TrialDriver[UnderWay](open_scheduler("local", 1), lambda: math.inf, print)
         for number in range(trials):
             started = time.perf_counter()
-            task = Task(command, folder, str(home), dict(os.environ), f"trial {number}")
-            plan = Plan((), math.inf, "")
-            each = UnderWay(number, plan, [], {}, scheduler.start(task), time.monotonic())
-            while not each.running.is_over():
-                time.sleep(0.1)  # as often as an investigation looks
+            each = UnderWay(setup.ready((), journal.profile))
+            task = each.ready.task(f"trial {number}", None, {})
+            driver.run(each, task, judge.how_far, lambda _, distance: False)
             assert judge.judge(each).outcome == "finished"
+            each.leave()
             took.append(time.perf_counter() - started - sleep)
+        setup.close()
     return took
 
 

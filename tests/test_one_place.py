@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 
@@ -11,15 +12,19 @@ import rerail
 PACKAGE = Path(rerail.__file__).parent
 
 
+@functools.cache
+def code_of_modules() -> dict[str, str]:
+    """The code of each module without comments, and with each statement on one line."""
+    return {
+        path.relative_to(PACKAGE).as_posix(): ast.unparse(ast.parse(path.read_text("utf-8")))
+        for path in sorted(PACKAGE.rglob("*.py"))
+    }
+
+
 def places_of(pattern: str) -> dict[str, int]:
     """The modules of the package whose code matches, each with the number of matches."""
-    found = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        # Without comments, and with each statement on one line.
-        code = ast.unparse(ast.parse(path.read_text(encoding="utf-8")))
-        if count := len(re.findall(pattern, code)):
-            found[path.relative_to(PACKAGE).as_posix()] = count
-    return found
+    counts = {name: len(re.findall(pattern, code)) for name, code in code_of_modules().items()}
+    return {name: count for name, count in counts.items() if count}
 
 
 def test_one_place_says_which_process_is_the_training() -> None:
@@ -52,20 +57,23 @@ def test_one_place_says_what_came_of_a_trial() -> None:
         judge: 1,
     }
     assert places_of(r"_BUSY_SHARE = 0|_IDLE_SECONDS = |_STUCK_SHARE = ") == {judge: 3}
-    assert set(places_of(r"(?<!def )\bjudge_run\(")) == {
-        "experiments/trials/judge.py",
-        "experiments/verification/laboratory.py",
-    }
+    assert places_of(r"(?<!def )\bjudge_run\(") == {"experiments/trials/judge.py": 1}
 
 
-def test_one_place_looks_at_a_trial_under_way() -> None:
+def test_one_place_starts_polls_and_stops_trials() -> None:
     """A study watches cells and not trials; a rehearsal has no failure to look for."""
-    polling = places_of(r"\brunning\.is_over\(")
-    assert {name for name in polling if name.startswith(("experiments/", "remedies/"))} == {
-        "experiments/trials/trial_driver.py"
+    driver = "experiments/trials/trial_driver.py"
+    assert places_of(r"\bscheduler\.start\(") == {driver: 1, "study/run.py": 1}
+    assert set(places_of(r"(?<!def )\bLocalTask\(")) == {
+        "scheduling/ray_recording.py",
+        "preflight/memory/rehearsal.py",
+        "scheduling/local.py",
     }
-    assert set(places_of(r"(?<!def )\blook_at\(")) >= {
-        "experiments/isolation/session.py",
-        "experiments/reproducer/reduction.py",
-        "experiments/verification/laboratory.py",
-    }
+
+    def of_experiments(pattern: str) -> dict[str, int]:
+        parts = ("experiments/", "remedies/")
+        return {name: n for name, n in places_of(pattern).items() if name.startswith(parts)}
+
+    assert of_experiments(r"\brunning\.is_over\(") == {driver: 1}
+    assert of_experiments(r"\brunning\.stop\(") == {driver: 1}
+    assert set(of_experiments(r"\btime\.sleep\(")) <= {driver, "remedies/restart/restart.py"}

@@ -163,3 +163,28 @@ def test_an_own_change_that_does_not_apply_is_refused(tmp_path: Path) -> None:
     rerail(tmp_path, "run", "--", *DIES)
     done = rerail(tmp_path, "verify", "--with", "one-openmp-runtime", "--", *DIES)
     assert done.returncode == 2 and "does not apply" in done.stderr
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_leak_that_is_only_slower_is_refuted_and_its_memory_not_praised(tmp_path: Path) -> None:
+    command = [sys.executable, str(PROGRAMS / "grows_until_it_dies.py")]
+    assert rerail(tmp_path, "run", "--", *command, "--chunk", "8").returncode == 1
+    arguments = ["--with", "--chunk 6", "--", *command, "--chunk", "8"]
+    status, document = verify(tmp_path, *arguments)
+    assert (status, document["status"]) == (1, "refuted")
+    assert document["cost"]["memory"]["died_of"] == document["failure"]["cause"]
+    (memory,) = [line for line in document["summary"] if line.startswith("Memory")]
+    assert "died of" in memory and "%" not in memory
+
+
+@pytest.mark.thorough
+def test_a_failure_before_the_first_step_is_measured_in_steps(tmp_path: Path) -> None:
+    command = [sys.executable, str(PROGRAMS / "fails_at_start.py")]
+    assert rerail(tmp_path, "run", "--", *command).returncode == 1
+    status, document = verify(tmp_path, "--with", "GOOD=1", "--", *command)
+    assert (status, document["status"], document["unit"]) == (0, "proven", "steps")
+    assert document["before"]["crashes"] == [1, 1] and len(document["trials"]) <= 3
+    # Asked again, it answers from what it has.
+    status, again = verify(tmp_path, "--with", "GOOD=1", "--", *command)
+    assert (status, again["trials"]) == (0, document["trials"])

@@ -78,6 +78,15 @@ def test_crashes_at_random_times_are_not_taken_for_one_place(tmp_path: Path) -> 
     assert len(journal.trials) > MOST_TRIALS
 
 
+def test_printed_steps_do_not_say_that_a_crash_made_none(tmp_path: Path) -> None:
+    """What a program has printed may be lost with its buffer when it crashes."""
+    journal = TrialJournal.open(tmp_path, ["python", "t.py"], "/", [], is_fresh=True)
+    clean = Trial(("GOOD=1",), "finished", Distance(40, 0, 9.0, is_printed=True))
+    assert not Judge(journal).count_in_steps(clean, Store(tmp_path), "/")
+    counted = replace(clean, distance=Distance(40, 0, 9.0))
+    assert Judge(journal).count_in_steps(counted, Store(tmp_path), "/")
+
+
 def test_steps_of_a_run_that_failed_stay_as_they_are(tmp_path: Path) -> None:
     journal = TrialJournal.open(tmp_path, ["python", "t.py"], "/", [], is_fresh=True)
     failed = Trial((), "crashed", Distance(7, 0, 3.0))

@@ -153,4 +153,3 @@ def test_clean_past_the_place_is_no_proof_where_the_change_may_only_delay_it(
         assert plan is not None and plan.exposure_limit >= 3 * 1961.0 - 1900.0
         asked.record(TrialResult.of([change], plan.exposure_limit, "survived"))
         assert asked.verdict().status == "confirmed"
-    assert Investigation.from_json(asked.to_json()).verdict() == asked.verdict()

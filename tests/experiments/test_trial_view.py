@@ -58,7 +58,8 @@ def test_each_trial_says_what_it_asks_and_what_its_outcomes_mean(tmp_path: Path,
     assert max(map(len, lines)) <= WIDTH
     assert any(line.startswith("What may be true") for line in lines)
     assert any("━" in line and " alone removes it" in line for line in lines)
-    assert all("Ctrl-C keeps everything." in " ".join(drawn) for drawn in viewer.blocks)
+    drawn = [" ".join(" ".join(block).split()) for block in viewer.blocks]
+    assert all("Ctrl-C keeps everything." in text for text in drawn)
 
 
 def test_without_a_screen_there_is_at_most_one_line_a_minute(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from rerail.errors import UsageError
-from rerail.experiments import upgrades_since
 from rerail.experiments.environments.own import find_own
+from rerail.experiments.environments.since import upgrades_since
 from rerail.store import Store
 
 COMMAND = [sys.executable, "train.py"]

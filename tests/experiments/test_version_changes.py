@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from rerail.changes import apply_changes, exclusive_groups, parse_change, parse_changes
 from rerail.changes.apply import DoesNotApply
 from rerail.errors import RerailError, UsageError
-from rerail.experiments import read_upgrades
 from rerail.experiments.environments.activation import enter
+from rerail.experiments.environments.upgrades import read_upgrades
 from rerail.experiments.environments.uv import connection_variables, index_variables
 
 

@@ -167,9 +167,12 @@ def command(
         )
     if lists:
         return _list(command, home, as_json=as_json)
-    from rerail.experiments import IsolateOptions
+    from rerail.experiments import IsolateOptions, upgrades_asked_for
 
-    tries = (*tries, *_upgraded(upgrades, since, command, home))
+    upgraded = upgrades_asked_for(upgrades, since, command, store_to_write(home))
+    for note in upgraded.notes:
+        echo(f"rerail: {note}", err=True)
+    tries = (*tries, *upgraded.changes)
     options = IsolateOptions(
         confidence=confidence,
         budget_seconds=budget,
@@ -214,30 +217,6 @@ def _investigate(
             return investigate(command, tries, store, options, screen)
     lines = Lines(lambda text: echo(f"rerail: {text}", err=True), asker())
     return investigate(command, tries, store, options, lines)
-
-
-def _upgraded(
-    upgrades: tuple[Path, Path] | None,
-    since: str | None,
-    command: tuple[str, ...],
-    home: Path | None,
-) -> tuple[str, ...]:
-    """The changes that take upgrades back."""
-    if upgrades is not None and since is not None:
-        raise UsageError("--upgrades and --since ask the same in two ways: give one of them")
-    if upgrades is None and since is None:
-        return ()
-    from rerail.experiments import read_upgrades, upgrades_since
-
-    if upgrades is not None:
-        found = read_upgrades(*upgrades)
-    else:
-        assert since is not None
-        store = store_to_write(home)
-        found = upgrades_since(since, list(command), Path.cwd(), os.environ, store)
-    for note in found.notes:
-        echo(f"rerail: {note}", err=True)
-    return found.changes
 
 
 def _list(command: tuple[str, ...], home: Path | None, *, as_json: bool) -> int:

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING
 from rerail.lazy import door
 
 if TYPE_CHECKING:
-    from rerail.experiments.environments.since import upgrades_since
-    from rerail.experiments.environments.upgrades import read_upgrades
+    from rerail.experiments.environments.since import upgrades_asked_for
     from rerail.experiments.isolation.answer import investigation_answer
     from rerail.experiments.isolation.options import IsolateOptions
     from rerail.experiments.isolation.session import investigate
     from rerail.experiments.isolation.summary import summary_lines
     from rerail.experiments.trials.failure import (
-        STOPPING_SIGNALS,
         Failure,
         failure_of,
         told_to_end,
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from rerail.experiments.verification.session import VerifyOptions, verify
 
 __all__ = [
-    "STOPPING_SIGNALS",
     "Asking",
     "Failure",
     "IsolateOptions",
@@ -41,17 +38,15 @@ __all__ = [
     "failure_of",
     "investigate",
     "investigation_answer",
-    "read_upgrades",
     "summary_lines",
     "told_to_end",
-    "upgrades_since",
+    "upgrades_asked_for",
     "verify",
 ]
 
 __getattr__ = door(
     __name__,
     {
-        "STOPPING_SIGNALS": "trials.failure",
         "Asking": "trials.shield",
         "Failure": "trials.failure",
         "IsolateOptions": "isolation.options",
@@ -63,10 +58,9 @@ __getattr__ = door(
         "failure_of": "trials.failure",
         "investigate": "isolation.session",
         "investigation_answer": "isolation.answer",
-        "read_upgrades": "environments.upgrades",
         "summary_lines": "isolation.summary",
         "told_to_end": "trials.failure",
-        "upgrades_since": "environments.since",
+        "upgrades_asked_for": "environments.since",
         "verify": "verification.session",
     },
 )

@@ -20,6 +20,8 @@ OF_LINUX = {
     13: "SIGPIPE",
     15: "SIGTERM",
 }
+# Who sends one of these wants the run to end, and would be annoyed to find it running again.
+STOPPING_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 
 
 def signal_name(number: int) -> str:

@@ -8,19 +8,39 @@ before it recorded. Promises: nothing is run; runs with another Python are passe
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
 from rerail.errors import RerailError, UsageError
 from rerail.experiments.environments.own import OwnEnvironment, find_own
-from rerail.experiments.environments.upgrades import Upgrades, compare, is_exact, read_list
+from rerail.experiments.environments.upgrades import (
+    Upgrades,
+    compare,
+    is_exact,
+    read_list,
+    read_upgrades,
+)
 from rerail.platform.distributions import normalised
 from rerail.store import Store
 
 MOST_RUNS = 500
 # `pip freeze` leaves these out, and no training imports them.
 _TOOLS = frozenset(["pip", "setuptools", "wheel", "uv"])
+
+
+def upgrades_asked_for(
+    lists: tuple[Path, Path] | None, since: str | None, command: Sequence[str], store: Store
+) -> Upgrades:
+    """The changes that take back what `--upgrades` or `--since` names; none without either."""
+    if lists is not None and since is not None:
+        raise UsageError("--upgrades and --since ask the same in two ways: give one of them")
+    if lists is not None:
+        return read_upgrades(*lists)
+    if since is None:
+        return Upgrades((), ())
+    return upgrades_since(since, command, Path.cwd(), os.environ, store)
 
 
 def upgrades_since(

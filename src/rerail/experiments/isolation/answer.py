@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rerail.errors import RerailError
 from rerail.experiments.planner.inquiry import Investigation
+from rerail.experiments.trials.answers import keep_beside, runs_with_failure
 from rerail.experiments.trials.journal import FOLDER, MOST_BYTES, TrialJournal
-from rerail.privacy import Masker
-from rerail.store import RunFolder, Store, layout, loads, read_regular
+from rerail.store import Store, loads, read_regular
 
 SCHEMA = 1
 FILE_NAME = "investigation.json"
@@ -104,37 +101,7 @@ def keep_with_run(document: dict[str, Any], store: Store) -> None:
     """Beside every run that showed the failure unchanged, where their reports look for it."""
     failure = document.get("failure") or {}
     earlier = runs_with_failure(store, failure, document["earlier_runs"])
-    names = {failure.get("run"), _last_crash(document), *earlier}
-    for name in names:
-        folder = store.runs / name if name else None
-        if folder is None or not folder.is_dir():
-            continue
-        try:
-            text = json.dumps(Masker().mask_value(document), indent=1).encode() + b"\n"
-            layout.replace_file(folder / FILE_NAME, text)
-        except OSError:
-            continue  # the journal in the store has it too
-
-
-def runs_with_failure(store: Store, failure: Mapping[str, Any], names: Iterable[str]) -> list[str]:
-    """Those of these runs whose records tell of this failure."""
-    return [name for name in names if _showed(RunFolder(store.runs / name), failure)]
-
-
-def _showed(folder: RunFolder, failure: Mapping[str, Any]) -> bool:
-    """The same ending, and the same leading cause if somebody has asked for one."""
-    try:
-        outcome = folder.info().outcome
-        causes = folder.diagnosis().get("causes")
-    except RerailError:
-        return False
-    if outcome is None or outcome.kind == "ok":
-        return False
-    ending = (outcome.kind, outcome.signal, outcome.exit_code)
-    if ending != tuple(failure.get(name) for name in ("kind", "signal", "exit_code")):
-        return False
-    leading = causes[0] if isinstance(causes, list) and causes else None
-    return not isinstance(leading, dict) or leading.get("id") == failure.get("cause")
+    keep_beside(document, FILE_NAME, store, {failure.get("run"), _last_crash(document), *earlier})
 
 
 def _last_crash(document: dict[str, Any]) -> str | None:

@@ -36,7 +36,7 @@ def reproduce(session: InvestigationSession, document: dict[str, Any], folder: P
         left if left > 0.0 else whole,
         session.stall_seconds(),
         session.watcher.said,
-        session.setup.shield,
+        session.setup,
     )
     try:
         document["reproducer"] = make_reproducer(reduction, folder)

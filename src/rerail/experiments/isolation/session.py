@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from rerail.errors import RerailError, UsageError
 from rerail.experiments.edits.versions import ProgramVersions
 from rerail.experiments.environments.uv import EnvironmentNotBuilt
 from rerail.experiments.isolation.answer import answer_of, keep_with_run
-from rerail.experiments.isolation.options import IsolateOptions, UnderWay
+from rerail.experiments.isolation.options import IsolateOptions, PlannedTrial
 from rerail.experiments.isolation.planner_setup import (
     build_planner,
     build_search,
@@ -36,16 +37,16 @@ from rerail.experiments.isolation.trial_view import TrialsNow, asked_by, what_ca
 from rerail.experiments.planner.inquiry import Investigation
 from rerail.experiments.planner.observation import Plan
 from rerail.experiments.reproducer.files import refuse_if_taken
+from rerail.experiments.trials.exposure import Distance
 from rerail.experiments.trials.from_checkpoint import UNTIL_SEEN
 from rerail.experiments.trials.journal import TrialJournal
 from rerail.experiments.trials.judge import Judge
 from rerail.experiments.trials.live_view import Silent, Watcher
 from rerail.experiments.trials.never_failed import clean_so_far
 from rerail.experiments.trials.trial import Trial, changes_in_words
-from rerail.experiments.trials.trial_driver import POLL_SECONDS, look_at, stop
+from rerail.experiments.trials.trial_driver import TrialDriver
 from rerail.experiments.trials.trial_setup import TrialSetup
-from rerail.recorder import CommandNotStarted, find_program
-from rerail.scheduling import NotEnoughMemory, Scheduler, open_scheduler
+from rerail.scheduling import NotEnoughMemory, open_scheduler
 from rerail.store import Store
 
 # A failure that comes once in ten runs shows in 30 with 96 %.
@@ -88,10 +89,6 @@ class InvestigationSession:
             tries, options, Path(self.cwd), store.home, watcher.said
         )
         self.asked = parse_changes([*tries, *self.program.changes])
-        try:
-            find_program(self.command[0], self.environ)
-        except CommandNotStarted as error:
-            raise UsageError(error.message, "Check the command after --.") from None
         if options.scheduler != "local" and any(c.needs_environment for c in self.asked):
             raise UsageError(
                 "versions can be tried on this machine only",
@@ -110,7 +107,6 @@ class InvestigationSession:
             self.journal, has_neighbours=options.jobs > 1 or options.scheduler != "local"
         )
         self.investigation: Investigation | None = None
-        self.under_way: list[UnderWay] = []
         self.setup = TrialSetup.of_experiment(
             self.command,
             self.cwd,
@@ -138,7 +134,7 @@ class InvestigationSession:
         self._trials_before = self._clean_before = len(self.journal.trials)
         self._why_ended = ""
         self._nothing_tells = ""  # why no change is worth a trial
-        self._overfull = 0  # trials that wrote more than they may
+        self.driver: TrialDriver[PlannedTrial]  # while it works
 
     def run(self) -> dict[str, Any]:
         try:
@@ -172,14 +168,17 @@ class InvestigationSession:
         if self.journal.failure is None and self.setup.checkpoints is not None:
             self.watcher.said(UNTIL_SEEN)
         scheduler = open_scheduler(self.options.scheduler, self.options.jobs)
+        self.driver = TrialDriver(scheduler, lambda: self.seconds_left, self.watcher.said)
         was_refused = False
         try:
             if self.journal.failure is not None:
                 self._prepare()
-            self._work(scheduler)
+            self._work()
         except KeyboardInterrupt:
             self._why_ended = "interrupted"
-            self._stop_all()
+            for each in self.driver.stop_all():
+                with suppress(RerailError, OSError):
+                    self._finish(each)
         except UsageError:
             was_refused = not self.journal.trials  # an earlier answer is worth more than none
             raise
@@ -187,6 +186,10 @@ class InvestigationSession:
             scheduler.close()
             document = self._conclude() if not was_refused else {}
         return document
+
+    @property
+    def under_way(self) -> list[PlannedTrial]:
+        return self.driver.under_way
 
     @property
     def seconds_left(self) -> float:
@@ -199,22 +202,21 @@ class InvestigationSession:
         done = len(self.journal.trials) - self._trials_before
         return max(0, self.options.max_trials - done - len(self.under_way))
 
-    def _work(self, scheduler: Scheduler) -> None:
+    def _work(self) -> None:
         while True:
             while len(self.under_way) < self._jobs:
                 plan = self._next_plan()
                 if plan is None:
                     break
                 if self.under_way:
-                    self._check_memory(scheduler)
+                    self._check_memory()
                     if len(self.under_way) >= self._jobs:
                         break
-                self._start(plan, scheduler)
+                self._start(plan)
             if not self.under_way:
                 return
-            time.sleep(POLL_SECONDS)
-            for each in list(self.under_way):
-                self._look_at(each)
+            for each in self.driver.ended(self.judge.how_far, self._is_enough):
+                self._finish(each)
             if self.under_way:
                 self.watcher.moved(TrialsNow(self))
 
@@ -228,7 +230,7 @@ class InvestigationSession:
         if sum(trial.outcome == "lost" for trial in self.journal.trials) >= MOST_LOST:
             self._why_ended = "trials left no usable record"
             return None
-        if self._overfull >= MOST_OVERFULL:
+        if self.driver.overfull >= MOST_OVERFULL:
             self._why_ended = "trials wrote more than there is room for"
             return None
         if self.journal.failure is None:
@@ -273,7 +275,7 @@ class InvestigationSession:
         question = f"Go on, up to {MOST_CLEAN_REFERENCES} runs?"
         return self.options.goes_on_unasked or self.watcher.may_go_on(question)
 
-    def _start(self, plan: Plan, scheduler: Scheduler) -> None:
+    def _start(self, plan: Plan) -> None:
         number = len(self.journal.trials) + len(self.under_way) + 1
         changes = [parse_change(text) for text in plan.changes]
         raised = [parse_change(text) for text in self._raising.for_trials]
@@ -297,37 +299,29 @@ class InvestigationSession:
         question, meaning = asked_by(whole, plan, self)
         if not self.watcher.redraws:
             self.watcher.said(f"trial {number}: {question}" + (f" {meaning}" if meaning else ""))
-        running, now = scheduler.start(task), time.monotonic()
-        each = UnderWay(number, plan, changes, ready.variables, running, now, raised=raised)
-        each.ready, each.question, each.meaning = ready, question, meaning
-        self.under_way.append(each)
+        trial = PlannedTrial(
+            ready,
+            f"trial {number}",
+            number=number,
+            plan=plan,
+            changes=changes,
+            raised=raised,
+            question=question,
+            meaning=meaning,
+        )
+        self.driver.start(trial, task)
 
-    def _look_at(self, each: UnderWay) -> None:
-        overfull = each.ready.overfull if each.ready is not None else lambda: ""
-        look = look_at(each.running, each.started, self.seconds_left, overfull, self.judge.how_far)
-        if look.state == "over":
-            self._finish(each)
-        elif look.state == "budget":
-            self._why_ended = "the time of the budget was used up"
-            self._stop(each)
-        elif look.state == "overfull":
-            self._was_overfull(each, look.why)
-            self._stop(each)
-        elif look.distance is not None:
-            each.has_come(look.distance.of(self.journal.unit, died=False))
-            self._stop_if_enough(each)
-
-    def _stop_if_enough(self, each: UnderWay) -> None:
+    def _is_enough(self, each: PlannedTrial, distance: Distance) -> bool:
+        each.has_come(distance.of(self.journal.unit, died=False))
         if self.investigation is None:
-            return  # until the failure was seen, runs go to their end
-        if each.exposure >= each.plan.exposure_limit or self._has_said_enough(each):
-            self._stop(each)
+            return False  # until the failure was seen, runs go to their end
+        return each.exposure >= each.plan.exposure_limit or self._has_said_enough(each)
 
-    def _has_said_enough(self, each: UnderWay) -> bool:
+    def _has_said_enough(self, each: PlannedTrial) -> bool:
         assert self.investigation is not None
         if self.start_test.under_test is not None:
             return False
-        if tuple(change.text for change in each.raised) != self.journal.raised:
+        if each.raised_by != self.journal.raised:
             return False  # what is being measured is the raise, of which the planner knows nothing
         beside = self.beside(each)
         exposure = self._counted(each)
@@ -335,42 +329,24 @@ class InvestigationSession:
             return False
         return self.investigation.should_stop(exposure, each.plan, beside)
 
-    def _counted(self, each: UnderWay) -> float:
+    def _counted(self, each: PlannedTrial) -> float:
         """What a trial under way has said: nothing before the failure could have come."""
         return each.exposure if each.exposure >= least_exposure(self.journal) else 0.0
 
-    def beside(self, each: UnderWay | None) -> list[Plan]:
+    def beside(self, each: PlannedTrial | None) -> list[Plan]:
         """The other trials under way of which the planner knows, with how far they came."""
         raised = self.journal.raised
         return [
             replace(other.plan, done=self._counted(other))
             for other in self.under_way
-            if other is not each and tuple(change.text for change in other.raised) == raised
+            if other is not each and other.raised_by == raised
         ]
 
-    def _was_overfull(self, each: UnderWay, why: str) -> None:
-        self._overfull += 1
-        self.watcher.said(f"trial {each.number} is ended: {why}")
-
-    def _stop(self, each: UnderWay) -> None:
-        each.stopped_ns = stop(each.running)
-        self._finish(each)
-
-    def _stop_all(self) -> None:
-        for each in list(self.under_way):
-            try:
-                self._stop(each)
-            except (RerailError, OSError):
-                continue
-
-    def _finish(self, each: UnderWay) -> None:
-        self.under_way.remove(each)
-        trial = self.judge.judge(each)
-        if each.ready is not None:
-            if each.stopped_ns is None and (why := each.ready.overfull(now=True)):
-                self._was_overfull(each, why)
-                trial = replace(trial, counts=False)  # perhaps it died of a full disk
-            each.ready.leave(trial.run)
+    def _finish(self, each: PlannedTrial) -> None:
+        if each.stopped == "budget":
+            self._why_ended = "the time of the budget was used up"
+        trial = self._as_planned(each, self.judge.judge(each, takes_any=not each.plan.changes))
+        each.leave()
         self.journal.trials.append(trial)
         self.journal.seconds = self._seconds()
         if self.journal.failure is not None:
@@ -382,6 +358,20 @@ class InvestigationSession:
         who = f", {changes_in_words((*trial.raised, *trial.changes))}"
         who = who if self.watcher.redraws else ""
         self.watcher.said(f"trial {each.number}{who}: {what_came_of(trial)}")
+
+    def _as_planned(self, each: PlannedTrial, trial: Trial) -> Trial:
+        """With what raised it apart from its changes. Of a raise that is known to work, all of it:
+        in a trial that ended early, or changed the same place, there need be no trace of it."""
+        missing, raised = trial.not_applied, each.raised_by
+        if raised != self.journal.raised:
+            raised = tuple(text for text in raised if text not in missing)
+        return replace(
+            trial,
+            changes=each.plan.changes,
+            reason=each.plan.reason,
+            not_applied=tuple(text for text in missing if text in each.plan.changes),
+            raised=raised,
+        )
 
     def _take_note(self, trial: Trial) -> None:
         """Tell the planner, and leave out changes that the program does not take."""
@@ -448,10 +438,10 @@ class InvestigationSession:
             self._refusals.refuse_all()
         self.investigation = planner
 
-    def _check_memory(self, scheduler: Scheduler) -> None:
+    def _check_memory(self) -> None:
         """Before a further trial beside those that run; the first run told what one takes."""
         try:
-            scheduler.admit(self.journal.profile.peak_rss_bytes)
+            self.driver.scheduler.admit(self.journal.profile.peak_rss_bytes)
         except NotEnoughMemory as error:
             self._jobs = min(self._jobs, error.fits)
             self.watcher.said(f"{error.message}: going on with {self._jobs} at a time")

@@ -9,6 +9,7 @@ import shlex
 from typing import Any
 
 from rerail.experiments.edits.words import headline_about_program, lines_about_program
+from rerail.experiments.trials.answers import about_outputs
 from rerail.experiments.trials.start import about_the_start
 from rerail.wording import percent, seconds_in_words
 
@@ -60,12 +61,6 @@ def summary_lines(document: dict[str, Any]) -> list[str]:
         f" {seconds_in_words(document['seconds'])}; every one is a run: `rerail runs`"
     )
     return lines
-
-
-def about_outputs(document: dict[str, Any]) -> list[str]:
-    """Where a person finds what trials wrote, if it was kept."""
-    kept = document.get("outputs")
-    return [f"What trials wrote is in {kept}, in a folder for each run."] if kept else []
 
 
 def _about_the_raise(document: dict[str, Any]) -> list[str]:

@@ -14,7 +14,7 @@ from rerail.experiments.trials.trial import Trial
 from rerail.wording import counted, cut, listed, percent, seconds_in_words
 
 if TYPE_CHECKING:
-    from rerail.experiments.isolation.options import UnderWay
+    from rerail.experiments.isolation.options import PlannedTrial
     from rerail.experiments.isolation.session import InvestigationSession
 
 _MOST_ROWS = 6
@@ -35,7 +35,7 @@ class TrialNow:
     meaning: str
 
 
-def trial_now(each: UnderWay, session: InvestigationSession) -> TrialNow:
+def trial_now(each: PlannedTrial, session: InvestigationSession) -> TrialNow:
     unit = session.journal.unit
     ends = min(each.plan.exposure_limit, _usual_length(session) or math.inf)
     pace = each.pace(unit)

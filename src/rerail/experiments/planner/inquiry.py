@@ -7,7 +7,7 @@
     investigation.verdict()
 
 Pure: it starts no process, knows no clock, and two investigations that were told the same
-ask for the same. `to_json` and `from_json` carry one over an interruption.
+ask for the same.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from rerail.experiments.planner.hypotheses import Hypothesis, build_hypotheses
 from rerail.experiments.planner.joint import UnderWay, choose_beside
@@ -35,8 +34,6 @@ from rerail.experiments.planner.verdict import (
     stand,
 )
 from rerail.survival import FailureModel, Lifetimes, classify, constant_rate
-
-SCHEMA = 1
 
 
 @dataclass(frozen=True)
@@ -243,36 +240,6 @@ class Investigation:
     @property
     def exposure_used(self) -> float:
         return math.fsum(trial.exposure for trial in self.trials)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "schema": SCHEMA,
-            "changes": list(self.changes),
-            "priors": self.priors,
-            "confidence": self.confidence,
-            "failure_model": self._given.to_json(),
-            "max_pairs": self.max_pairs,
-            "run_length": self.run_length,
-            "overhead": self.overhead,
-            "periods": self.periods,
-            "exclusive": self.exclusive,
-            "skipped": self.skipped,
-            "moving": self.moving,
-            "trials": [trial.to_json() for trial in self.trials],
-        }
-
-    @classmethod
-    def from_json(cls, document: dict[str, Any]) -> Investigation:
-        fields = dict(document)
-        schema = fields.pop("schema", None)
-        if schema != SCHEMA:
-            raise ValueError(f"an investigation of schema {schema}; this rerail reads {SCHEMA}")
-        trials = fields.pop("trials")
-        fields["failure_model"] = FailureModel.from_json(fields["failure_model"])
-        investigation = cls(**fields)
-        for trial in trials:
-            investigation.record(TrialResult.from_json(trial))
-        return investigation
 
     # Inside
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 Ending = Literal[
     "crashed",  # of the failure under investigation
@@ -38,18 +38,6 @@ class TrialResult:
         ended_itself: bool = False,
     ) -> TrialResult:
         return cls(frozenset(changes), float(exposure), outcome, ended_itself)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "changes": sorted(self.changes),
-            "exposure": self.exposure,
-            "outcome": self.outcome,
-            **({"ended_itself": True} if self.ended_itself else {}),
-        }
-
-    @classmethod
-    def from_json(cls, document: dict[str, Any]) -> TrialResult:
-        return cls.of(**document)
 
 
 @dataclass(frozen=True)

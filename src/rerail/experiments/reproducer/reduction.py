@@ -15,15 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rerail.changes import DoesNotApply, apply_changes, parse_change
-from rerail.experiments.isolation.options import UnderWay
-from rerail.experiments.planner.observation import Plan
 from rerail.experiments.reproducer.npz_slice import rows_of
 from rerail.experiments.reproducer.smaller import fewest, length_options, smallest, take_apart
 from rerail.experiments.trials.judge import Judge
-from rerail.experiments.trials.shield import Shield
 from rerail.experiments.trials.trial import Trial
-from rerail.experiments.trials.trial_driver import POLL_SECONDS, look_at, stop
-from rerail.scheduling import Scheduler, Task
+from rerail.experiments.trials.trial_driver import TrialDriver, UnderWay
+from rerail.experiments.trials.trial_setup import TrialSetup
+from rerail.scheduling import Scheduler
 from rerail.store import RunFolder, Store
 
 # A smaller command that is clean for three mean times is taken not to fail: wrong in 5 of 100
@@ -60,12 +58,14 @@ class Reduction:
         seconds: float,
         stall_seconds: float | None,
         say: Callable[[str], None],
-        shield: Shield,
+        setup: TrialSetup,
     ) -> None:
         self.judge = judge
-        self._shield = shield
+        self._setup = setup
         self.journal = judge.journal
-        self.scheduler = scheduler
+        self._driver = TrialDriver[UnderWay](
+            scheduler, lambda: self.deadline - time.monotonic(), say
+        )
         self.store = store
         self.environ = dict(environ)
         self.cwd = cwd
@@ -192,63 +192,30 @@ class Reduction:
         if time.monotonic() >= self.deadline:
             raise _OutOfTime
         changes = [parse_change(f"{name}={value}") for name, value in inside.items()]
-        changed = apply_changes(command, self.environ, changes, self.journal.profile)
-        number, begun_unix = len(self.trials) + 1, time.time()
-        texts = tuple(change.text for change in changes)
-        layers = self._shield.layers()  # first: it finds out which folders can be covered
-        task = Task(
-            command=changed.command,
-            cwd=self.cwd,
-            home=str(self.store.home.absolute()),
-            environ={**self.environ, **changed.variables},
-            label=f"reproducer {self.journal.key} {number} {os.urandom(3).hex()}",
-            stall_seconds=self.stall_seconds,
-            settings={
-                "investigation": self.journal.key,
-                "purpose": "reproducer",
-                "changes": list(texts),
-            },
-            shielded=self._shield.folders,
-            layers=layers,
+        number, unit = len(self.trials) + 1, self.journal.unit
+        ready = self._setup.ready(changes, self.journal.profile, command)
+        each = UnderWay(ready, f"reproducer: run {number}")
+        task = ready.task(
+            f"reproducer {self.journal.key} {number} {os.urandom(3).hex()}",
+            self.stall_seconds,
+            {"investigation": self.journal.key, "purpose": "reproducer"},
         )
-        each = UnderWay(
-            number,
-            Plan(texts, limit, "whether this smaller command fails"),
-            changes,
-            changed.variables,
-            self.scheduler.start(task),
-            time.monotonic(),
+        self._driver.run(
+            each,
+            task,
+            self.judge.how_far,
+            lambda _, distance: distance.of(unit, died=False) > limit,
         )
         try:
-            self._watch(each, limit, task.layers)
-        except BaseException:
-            each.running.stop()
-            raise
+            if each.stopped == "interrupted":
+                raise KeyboardInterrupt
+            if each.stopped == "budget":
+                raise _OutOfTime
+            trial = self.judge.judge(each)
         finally:
-            run = each.running.folder()
-            self._shield.over(task.layers, run.name if run else "", begun_unix)
-        trial = self.judge.judge(each)
+            each.leave()
         self.trials.append(trial)
         return trial
-
-    def _watch(self, each: UnderWay, limit: float, layers: str) -> None:
-        def overfull() -> str:
-            return self._shield.overfull(layers)
-
-        while True:
-            left = self.deadline - time.monotonic()
-            look = look_at(each.running, each.started, left, overfull, self.judge.how_far)
-            if look.state == "over":
-                return
-            if look.state == "budget":
-                raise _OutOfTime  # whoever called stops it
-            if look.state == "overfull":
-                self._say(f"reproducer: a run is ended: {look.why}")
-            unit, far = self.journal.unit, look.distance
-            if look.why or (far is not None and far.of(unit, died=False) > limit):
-                each.stopped_ns = stop(each.running)
-                return
-            time.sleep(POLL_SECONDS)
 
     def runs_needed(self) -> int:
         """So many runs show the failure with a chance of 95 %."""

@@ -6,9 +6,11 @@ the same command in the same folder, without any change, and newer than the prog
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rerail.errors import RerailError
 from rerail.experiments.trials.exposure import Distance, Unit, measure
@@ -35,11 +37,20 @@ class EarlierRun:
 
 
 def earlier_runs(
-    store: Store, command: Sequence[str], cwd: str, diagnostician: Diagnostician
+    store: Store,
+    command: Sequence[str],
+    cwd: str,
+    diagnostician: Diagnostician,
+    *,
+    of_any_version: bool = False,
+    apart_from: Callable[[Mapping[str, Any]], bool] = lambda settings: False,
 ) -> list[EarlierRun]:
-    """Newest first."""
+    """Newest first. `of_any_version`: also those from before the program was changed.
+
+    `apart_from` says by its settings whether a run does not count.
+    """
     wanted = fingerprint(command, cwd)
-    since = _program_changed_unix(command, Path(cwd))
+    since = 0.0 if of_any_version else _program_changed_unix(command, cwd)
     found: list[EarlierRun] = []
     for summary in store.summaries():
         info = summary.info
@@ -47,6 +58,8 @@ def earlier_runs(
             continue
         if info.settings.get("changes") or info.settings.get("resumed_from"):
             continue  # another program, or one that did not begin at its beginning
+        if apart_from(info.settings):
+            continue
         folder = RunFolder(summary.path)
         try:
             ending = diagnostician.ending(folder, keeps=False)
@@ -72,14 +85,19 @@ def lifetimes(
     return crashes, survivals
 
 
-def _program_changed_unix(command: Sequence[str], cwd: Path) -> float:
+def _program_changed_unix(command: Sequence[str], cwd: str) -> float:
     """When a file that the command names was last written: runs before that were of another."""
     latest = 0.0
-    for word in command[1:]:
-        path = cwd / word
+    for path in program_files(command, cwd):
         try:
-            if path.suffix in (".py", ".sh") and path.is_file():
-                latest = max(latest, path.stat().st_mtime)
+            latest = max(latest, path.stat().st_mtime)
         except OSError:
             continue
     return latest
+
+
+def program_files(command: Sequence[str], cwd: str) -> list[Path]:
+    """The files of the program itself that the command names."""
+    paths = [Path(cwd) / word for word in command[1:]]
+    programs = [path for path in paths if path.suffix in (".py", ".sh")]
+    return [path for path in programs if os.path.isfile(path)]  # noqa: PTH113 - never raises

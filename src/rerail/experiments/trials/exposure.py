@@ -15,6 +15,7 @@ from rerail.errors import RerailError
 from rerail.recorder import FIRST_PHASE_SECONDS
 from rerail.records import BlackBox, PrintedPoint, VitalsRow
 from rerail.store import RunFolder, box_of_output, has_counted, liveness, training_box
+from rerail.wording import seconds_in_words
 
 _PRINTED_BYTES = 16 * 1024  # of printed progress: the last hundred rows and the first
 
@@ -31,6 +32,12 @@ class Distance:
     first_step_seconds: float | None = None  # when the first step of those kept was done
     steps_per_second: float | None = None
     is_coarse: bool = False  # the steps are printed too seldom to tell how long it lived
+    is_printed: bool = False  # of steps that were only printed, a crash may have lost some
+
+    @property
+    def counts_steps(self) -> bool:
+        """Whether a run of this program that shows no step made none."""
+        return self.unit() == "steps" and not self.is_printed
 
     def unit(self) -> Unit:
         """The finest that this run counts in."""
@@ -43,6 +50,16 @@ class Distance:
         if unit == "seconds":
             return max(self.seconds, 0.001)
         return float((self.steps if unit == "steps" else self.batches) + (1 if died else 0))
+
+
+def exposure_in_words(exposure: float, unit: Unit) -> str:
+    if unit == "seconds":
+        return seconds_in_words(exposure)
+    noun = {"steps": "step", "batches": "batch"}[unit]
+    count = round(exposure)
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count} {'batches' if unit == 'batches' else 'steps'}"
 
 
 def measure(folder: RunFolder, seconds: float, *, may_hang: bool = False) -> Distance:
@@ -65,6 +82,7 @@ def measure(folder: RunFolder, seconds: float, *, may_hang: bool = False) -> Dis
         first_step_seconds=first,
         steps_per_second=rate,
         is_coarse=bool(printed) and not printed[-1].tells_life,
+        is_printed=bool(printed),
     )
 
 

@@ -12,14 +12,13 @@ from typing import Any
 
 from rerail.catalogue import Catalogue, Policy, load_catalogue
 from rerail.diagnosis import Diagnosis, explain_run
+from rerail.platform.signal_names import STOPPING_SIGNALS
 from rerail.records import BlackBox
 from rerail.store import RunFolder
 
 # A rival of the leading cause that is this likely may as well be the one.
 _CLOSE = 0.25
 _LIKELY = 0.5
-# Who sends one of these wants the run to end, and would be annoyed to find it running again.
-STOPPING_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,11 @@ class Failure:
     def has_one_place(self) -> bool:
         """Whether it comes at one place if it comes in every run; the clock need not show it."""
         return self.is_a_hang or self.policy.is_certain
+
+    @property
+    def is_a_lack(self) -> bool:
+        """Whether it is a lack of memory, or of something alike, which a change may only delay."""
+        return lack_of(self.cause) is not None
 
     @property
     def is_of_the_program(self) -> bool:
@@ -71,6 +75,13 @@ class Failure:
         if other.cause in self.policy.same_damage_as:
             return True
         return rivals.get(self.cause, 0.0) >= _CLOSE
+
+
+def lack_of(cause: str | None) -> str | None:
+    """The cause, if it is that memory or something alike ran out."""
+    catalogue = load_catalogue()
+    is_a_lack = cause is not None and cause in catalogue and catalogue[cause].family == "memory"
+    return cause if is_a_lack else None
 
 
 @dataclass(frozen=True)

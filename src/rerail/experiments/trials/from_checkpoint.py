@@ -28,7 +28,7 @@ from rerail.checkpoints import (
     remove_copies,
 )
 from rerail.errors import RerailError
-from rerail.experiments.trials.exposure import Unit
+from rerail.experiments.trials.exposure import Unit, exposure_in_words
 from rerail.experiments.trials.failure import Failure
 from rerail.experiments.trials.outputs import (
     Elsewhere,
@@ -39,7 +39,7 @@ from rerail.experiments.trials.outputs import (
     find_outputs,
     write_elsewhere,
 )
-from rerail.experiments.trials.start import MOST_REFUSED, Start, in_words, is_worthwhile
+from rerail.experiments.trials.start import MOST_REFUSED, Start, is_worthwhile
 from rerail.experiments.trials.trial import Trial
 from rerail.records import BlackBox
 from rerail.store import RunFolder, Store, fingerprint, liveness, training_box
@@ -205,8 +205,8 @@ class CheckpointStart:
         if not is_worthwhile(distance, crash):
             assert distance is not None
             return anew.dropped(
-                f"{found.path} lies {in_words(distance, unit)} before the failure,"
-                f" which came after {in_words(crash, unit)}: little would be saved"
+                f"{found.path} lies {exposure_in_words(distance, unit)} before the failure,"
+                f" which came after {exposure_in_words(crash, unit)}: little would be saved"
             )
         self._keep(found.path)
         identity = _identity(self._cwd / found.path)

@@ -1,26 +1,38 @@
-"""A trial of `isolate` that is over: the record of its run comes in, a `Trial` goes out.
+"""A trial that is over: the record of its run comes in, a `Trial` goes out.
 
 What came of it is for `outcome.py` to say.
 
-The first run that fails without any change settles which failure is under investigation, in which
-unit runs are measured, and what the command looks like from inside.
+In an investigation the first run that fails without any change settles which failure it is about,
+in which unit runs are measured, and what the command looks like from inside.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from rerail.changes import Change, read_profile
-from rerail.experiments.isolation.options import UnderWay
 from rerail.experiments.trials.earlier_runs import EarlierRun, earlier_runs, lifetimes
 from rerail.experiments.trials.exposure import Distance, measure, share_of_its_pace
-from rerail.experiments.trials.failure import Diagnostician, Ending
+from rerail.experiments.trials.failure import Diagnostician, Ending, Failure
 from rerail.experiments.trials.journal import TrialJournal
 from rerail.experiments.trials.outcome import Wanted, judge_run, lived_so_far
 from rerail.experiments.trials.trial import Trial, Verification
+from rerail.experiments.trials.trial_driver import UnderWay
 from rerail.store import RunFolder, Store
+
+
+@dataclass(frozen=True)
+class Tried:
+    trial: Trial
+    folder: RunFolder | None = None
+    ending: Ending | None = None
+
+    @property
+    def failure(self) -> Failure | None:
+        """Whatever it died of."""
+        return self.ending.failure if self.ending is not None else None
 
 
 class Judge:
@@ -58,7 +70,7 @@ class Judge:
         Then every failure has one place, which the clock cannot show. Return whether it was done.
         """
         journal = self.journal
-        if journal.unit != "seconds" or trial.distance.unit() != "steps":
+        if journal.unit != "seconds" or not trial.distance.counts_steps:
             return False
         if trial.outcome not in ("finished", "stopped") or journal.start or journal.raising:
             return False
@@ -74,60 +86,24 @@ class Judge:
         crashes, survivals = lifetimes(runs, journal.failure, journal.unit)
         journal.earlier_crashes, journal.earlier_survivals = crashes, survivals
 
-    def judge(self, each: UnderWay) -> Trial:
-        path = each.running.folder()
-        seconds = time.monotonic() - each.started
-        if path is None:
-            why = each.running.problem() or "it left no record"
-            return Trial(
-                each.plan.changes,
-                "lost",
-                Distance(0, 0, seconds),
-                reason=each.plan.reason,
-                summary=why,
-                counts=False,
-                raised=tuple(change.text for change in each.raised),
-                checkpoint=each.checkpoint,
-            )
-        folder = RunFolder(path)
-        elapsed = folder.info().elapsed_seconds or seconds
-        wanted = self._wanted(each)
-        judged = judge_run(folder, wanted, self.diagnostician, elapsed, each.stopped_ns)
-        failure, distance = judged.failure, judged.distance
-        if judged.outcome == "crashed" and wanted.failure is None and judged.ending is not None:
-            self._settle(judged.ending, folder)
-        if judged.outcome != "crashed":
-            distance = self._at_its_pace(folder, distance)
-        return Trial(
-            changes=each.plan.changes,
-            reason=each.plan.reason,
-            outcome=judged.outcome,
-            distance=distance,
-            cause=failure.cause if failure else None,
-            run=folder.id,
-            summary=judged.summary,
-            not_applied=(
-                *_without_effect(folder, each.changes, each.variables),
-                *(each.ready.without_effect() if each.ready else ()),
-            ),
-            raised=self._raised(each, folder),
-            lasted_seconds=elapsed,
-            checkpoint=each.checkpoint,
-        )
+    def judge(self, each: UnderWay, *, takes_any: bool = False) -> Trial:
+        """`takes_any`: it shows the failure, whichever it is, if none was seen yet."""
+        wanted = replace(self._wanted(), takes_any=takes_any)
+        tried = judge_ended(each, wanted, self.diagnostician)
+        trial, folder = tried.trial, tried.folder
+        if folder is None:
+            return trial
+        if trial.outcome == "crashed" and wanted.failure is None and tried.ending is not None:
+            self._settle(tried.ending, folder)
+        if trial.outcome != "crashed":
+            trial = replace(trial, distance=self._at_its_pace(folder, trial.distance))
+        # What a trial wrote may have been too much for the disk, and that what it died of.
+        is_spoilt = bool(each.overfull) and not each.stopped
+        return replace(trial, counts=False) if is_spoilt else trial
 
-    def _raised(self, each: UnderWay, folder: RunFolder) -> tuple[str, ...]:
-        """What the trial was raised by. Of a raise that is known to work, all of it: in a trial
-        that ended early, or changed the same place, there need be no trace of it."""
-        raised = tuple(change.text for change in each.raised)
-        if raised == self.journal.raised:
-            return raised
-        missing = _without_effect(folder, each.raised, each.variables)
-        return tuple(text for text in raised if text not in missing)
-
-    def _wanted(self, each: UnderWay | None = None) -> Wanted:
+    def _wanted(self) -> Wanted:
         journal = self.journal
-        takes_any = each is not None and not each.plan.changes
-        return Wanted(journal.failure, journal.unit, journal.profile, takes_any)
+        return Wanted(journal.failure, journal.unit, journal.profile)
 
     def how_far(self, folder: RunFolder, elapsed: float) -> Distance:
         """Of a trial that is clean so far."""
@@ -150,7 +126,49 @@ class Judge:
         self.journal.profile = read_profile(folder)
 
 
-def _without_effect(
-    folder: RunFolder, changes: Sequence[Change], variables: dict[str, str]
-) -> tuple[str, ...]:
-    return Verification.of(folder).without_effect(list(changes), variables)
+def judge_ended(each: UnderWay, wanted: Wanted, diagnostician: Diagnostician) -> Tried:
+    """Judge a trial that is over, with all changes that it was made ready with."""
+    path, seconds = each.running.folder(), time.monotonic() - each.started
+    changes = each.ready.changes
+    if path is None:
+        lost = Trial(
+            tuple(change.text for change in changes),
+            "lost",
+            Distance(0, 0, seconds),
+            summary=each.running.problem() or "it left no record",
+            counts=False,
+            checkpoint=each.ready.checkpoint,
+        )
+        return Tried(lost)
+    tried = judge_recorded(
+        RunFolder(path), changes, wanted, diagnostician, each.stopped_ns, seconds
+    )
+    missed = (*tried.trial.not_applied, *each.ready.without_effect())
+    return replace(tried, trial=replace(tried.trial, not_applied=missed))
+
+
+def judge_recorded(
+    folder: RunFolder,
+    changes: Sequence[Change],
+    wanted: Wanted,
+    diagnostician: Diagnostician,
+    stopped_ns: int | None = None,
+    seconds: float = 0.0,
+) -> Tried:
+    """Judge a run on record; it took `seconds` if it does not say itself how long."""
+    info = folder.info()
+    elapsed = info.elapsed_seconds or seconds
+    judged = judge_run(folder, wanted, diagnostician, elapsed, stopped_ns)
+    variables = info.settings.get("changed_environment") or {}
+    trial = Trial(
+        tuple(change.text for change in changes),
+        judged.outcome,
+        judged.distance,
+        cause=judged.failure.cause if judged.failure else None,
+        run=folder.id,
+        summary=judged.summary,
+        not_applied=Verification.of(folder).without_effect(list(changes), variables),
+        lasted_seconds=elapsed,
+        checkpoint=info.settings.get("resumed_from") or "",
+    )
+    return Tried(trial, folder, judged.ending)

@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from rerail.experiments.trials.exposure import Unit
+from rerail.experiments.trials.exposure import Unit, exposure_in_words
 from rerail.experiments.trials.trial import Trial
-from rerail.wording import seconds_in_words
 
 # The unchanged command is given this many times the way from the checkpoint to the failure.
 SEVERAL = 5.0
@@ -111,7 +110,7 @@ class Start:
         return replace(found, state="adopted") if self.seen else found
 
     def _clean_words(self, exposure: float, unit: Unit) -> str:
-        clean = f"from {self.checkpoint} it stayed clean for {in_words(exposure, unit)}"
+        clean = f"from {self.checkpoint} it stayed clean for {exposure_in_words(exposure, unit)}"
         if self.distance:
             times = exposure / self.distance
             clean += f", {times:.1f} times as far as it had come when it failed"
@@ -125,8 +124,8 @@ def about_the_start(document: Mapping[str, Any]) -> list[str]:
         return []
     if found["state"] != "adopted":
         return [f"Trials began anew: {found['why']}."] if found["why"] else []
-    crash = in_words(found["crash"], document["unit"])
-    seen = in_words(found["seen"][0], document["unit"])
+    crash = exposure_in_words(found["crash"], document["unit"])
+    seen = exposure_in_words(found["seen"][0], document["unit"])
     return [
         f"Trials began at {found['checkpoint']}: from there it fails after {seen}, from the very"
         f" beginning after {crash}."
@@ -142,9 +141,3 @@ def _is_same_place(one: float, other: float, unit: Unit) -> bool:
 def is_worthwhile(distance: float | None, crash: float) -> bool:
     """Whether enough of the way is saved; nobody knows before it is tried, if nothing is known."""
     return distance is None or distance <= _WORTHWHILE_SHARE * crash
-
-
-def in_words(exposure: float, unit: Unit) -> str:
-    if unit == "seconds":
-        return seconds_in_words(exposure)
-    return f"{exposure:.0f} {unit}"

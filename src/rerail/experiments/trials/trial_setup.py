@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from rerail.changes import Change, Profile, why_not
+from rerail.errors import UsageError
 from rerail.experiments.edits.versions import ProgramVersions
 from rerail.experiments.environments.build import Environments, Prepared
 from rerail.experiments.trials.from_checkpoint import (
@@ -24,27 +25,22 @@ from rerail.experiments.trials.from_checkpoint import (
     scratch_of,
 )
 from rerail.experiments.trials.shield import Asking, Shield
+from rerail.recorder import CommandNotStarted, find_program
 from rerail.scheduling import Task
 from rerail.store import Store
 
 
-class SetupOptions(Protocol):
-    """What of the options of an experiment says how trials are set up."""
+@dataclass(frozen=True)
+class TrialOptions:
+    """What every experiment is asked for."""
 
-    @property
-    def checkpoint(self) -> str | None: ...
-
-    @property
-    def resume_args(self) -> str | None: ...
-
-    @property
-    def keeps_environments(self) -> bool: ...
-
-    @property
-    def keeps_outputs(self) -> bool: ...
-
-    @property
-    def may_write(self) -> bool: ...
+    stall_seconds: float | None = None
+    is_fresh: bool = False  # what was learnt before does not count
+    checkpoint: str | None = None  # a pattern; None: as the recorded run was given it
+    resume_args: str | None = None
+    keeps_environments: bool = False  # those that were built for versions
+    keeps_outputs: bool = False  # what trials wrote
+    may_write: bool = False  # where the command writes, if no overlay is possible
 
 
 @dataclass(frozen=True)
@@ -134,7 +130,7 @@ class TrialSetup:
         environ: Mapping[str, str],
         store: Store,
         key: str,
-        options: SetupOptions,
+        options: TrialOptions,
         say: Callable[[str], None],
         seconds_left: Callable[[], float],
         program: ProgramVersions,
@@ -142,7 +138,14 @@ class TrialSetup:
         is_local: bool = True,
         ask: Callable[[str], bool] = lambda question: False,
     ) -> TrialSetup:
-        """For an experiment called `key`, with as many trials at once as `jobs`."""
+        """For an experiment called `key`, with as many trials at once as `jobs`.
+
+        Raises UsageError for a command that cannot be started.
+        """
+        try:
+            find_program(command[0], environ)
+        except CommandNotStarted as error:
+            raise UsageError(error.message, "Check the command after --.") from None
         environments = Environments(
             command,
             cwd,
@@ -180,9 +183,20 @@ class TrialSetup:
             return self.environments.why_not(change)
         return why_not(change, profile, self._command, self._environ, has_trees=True)
 
-    def ready(self, changes: Sequence[Change], profile: Profile) -> ReadyTrial:
-        """Raises EnvironmentNotBuilt, and DoesNotApply for what `why_not` has a sentence on."""
-        place = self.checkpoints.place() if self.checkpoints else Place(self._command)
+    def ready(
+        self,
+        changes: Sequence[Change],
+        profile: Profile,
+        command: tuple[str, ...] | None = None,
+    ) -> ReadyTrial:
+        """Make a trial ready, of another `command` from its very beginning if one is given.
+
+        Raises EnvironmentNotBuilt, and DoesNotApply for what `why_not` has a sentence on.
+        """
+        if command is not None or self.checkpoints is None:
+            place = Place(command or self._command)
+        else:
+            place = self.checkpoints.place()
         environ = {**self._environ, **place.variables}
         prepared: Prepared | None = None
         try:

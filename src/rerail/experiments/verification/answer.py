@@ -6,20 +6,17 @@ failure came although the fix was at work. `not-proven`: neither, and why.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from rerail.catalogue import load_catalogue
-from rerail.experiments.isolation.answer import runs_with_failure
-from rerail.experiments.isolation.summary import about_outputs
-from rerail.experiments.trials.exposure import Unit
+from rerail.experiments.trials.answers import about_outputs, keep_beside, runs_with_failure
+from rerail.experiments.trials.exposure import Unit, exposure_in_words
+from rerail.experiments.trials.failure import lack_of
 from rerail.experiments.trials.start import about_the_start
 from rerail.experiments.trials.trial import Trial
 from rerail.experiments.verification.cost import Cost, compare
 from rerail.experiments.verification.trace import read_trace
-from rerail.privacy import Masker
-from rerail.store import Store, layout
+from rerail.store import Store
 from rerail.wording import LEAST, counted, listed, percent, seconds_in_words
 
 if TYPE_CHECKING:
@@ -105,10 +102,8 @@ def _cost(session: VerificationSession) -> Cost:
 
 def _lack_died_of(trials: Sequence[Trial]) -> str | None:
     """The cause of the last death of a lack of memory, or of something alike, with the fix."""
-    catalogue = load_catalogue()
-    causes = [t.cause for t in trials if t.outcome in ("crashed", "other") and t.cause]
-    lacks = [each for each in causes if each in catalogue and catalogue[each].family == "memory"]
-    return lacks[-1] if lacks else None
+    died = [lack_of(trial.cause) for trial in trials if trial.outcome in ("crashed", "other")]
+    return next(filter(None, reversed(died)), None)
 
 
 def _summary(document: dict[str, Any], cost: Cost) -> list[str]:
@@ -159,28 +154,10 @@ def _before_words(document: dict[str, Any]) -> list[str]:
     return lines
 
 
-def exposure_in_words(exposure: float, unit: Unit) -> str:
-    if unit == "seconds":
-        return seconds_in_words(exposure)
-    noun = {"steps": "step", "batches": "batch"}[unit]
-    count = round(exposure)
-    if count == 1:
-        return f"1 {noun}"
-    return f"{count} {'batches' if unit == 'batches' else 'steps'}"
-
-
 def keep_with_run(document: dict[str, Any], store: Store) -> None:
     """Beside every run that showed the failure, and beside those that were made to test the fix."""
     failure = document["failure"] or {}
     before = runs_with_failure(store, failure, (document["before"] or {}).get("runs", ()))
     tried = (*document["trials"], *document["references"])
     names = {failure.get("run"), *before, *(trial["run"] for trial in tried)}
-    text = json.dumps(Masker().mask_value(document), indent=1).encode() + b"\n"
-    for name in names:
-        folder = store.runs / name if name else None
-        if folder is None or not folder.is_dir():
-            continue
-        try:
-            layout.replace_file(folder / FILE_NAME, text)
-        except OSError:
-            continue  # the runs themselves are on record
+    keep_beside(document, FILE_NAME, store, names)

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from rerail.changes import Profile, read_profile
-from rerail.errors import RerailError
-from rerail.experiments.trials.earlier_runs import EarlierRun, earlier_runs, lifetimes
+from rerail.experiments.trials.earlier_runs import earlier_runs, lifetimes, program_files
 from rerail.experiments.trials.exposure import Distance, Unit, measure, resolution_of
 from rerail.experiments.trials.failure import Diagnostician, Failure
 from rerail.experiments.trials.start import Start
-from rerail.store import RunFolder, Store, fingerprint
+from rerail.store import RunFolder, Store
 from rerail.survival import FailureModel, classify, fixed_step
 
 MARK = "verification"  # in a run's settings: which verification it was made for
-_MOST_RUNS = 12
 
 
 @dataclass
@@ -112,10 +110,14 @@ def read_baseline(
     the program as it is now compare. Otherwise the fix is in the program, and runs from before
     the fix are what there is to compare with.
     """
-    if is_changed:
-        runs = earlier_runs(store, command, cwd, diagnostician)
-    else:
-        runs = _runs_on_record(store, command, cwd, diagnostician, key)
+    runs = earlier_runs(
+        store,
+        command,
+        cwd,
+        diagnostician,
+        of_any_version=not is_changed,
+        apart_from=lambda settings: not is_changed and settings.get(MARK) == key,
+    )
     newest = next((run for run in runs if run.has_failed), None)
     if newest is None or newest.ending.failure is None:
         return None
@@ -135,40 +137,12 @@ def baseline_of(folder: RunFolder, failure: Failure) -> Baseline:
     return Baseline(failure, measure(folder, 0.0).unit(), read_profile(folder))
 
 
-def _runs_on_record(
-    store: Store, command: Sequence[str], cwd: str, diagnostician: Diagnostician, key: str
-) -> list[EarlierRun]:
-    """Also those that an earlier version of the program was verified with."""
-    wanted = fingerprint(command, cwd)
-    found: list[EarlierRun] = []
-    for summary in store.summaries():
-        settings = summary.info.settings
-        if summary.info.fingerprint != wanted or summary.info.state != "ended":
-            continue
-        if settings.get("changes") or settings.get(MARK) == key or settings.get("resumed_from"):
-            continue
-        folder = RunFolder(summary.path)
-        try:
-            ending = diagnostician.ending(folder, keeps=False)
-            distance = measure(folder, summary.info.elapsed_seconds or 0.0)
-        except RerailError:
-            continue
-        found.append(EarlierRun(folder, ending, distance))
-        if len(found) == _MOST_RUNS:
-            break
-    return found
-
-
 def verification_key(command: Sequence[str], cwd: str, changes: Sequence[str]) -> str:
     """Equal for the same command with the same changes, as long as its program is the same."""
     digest = hashlib.sha256(repr((cwd, list(command), sorted(changes))).encode())
-    for word in command[1:]:
-        path = Path(cwd) / word
-        try:
-            if path.suffix in (".py", ".sh") and path.is_file():
-                digest.update(path.read_bytes())
-        except OSError:
-            continue
+    for path in program_files(command, cwd):
+        with suppress(OSError):
+            digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 

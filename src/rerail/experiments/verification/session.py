@@ -8,6 +8,7 @@ and the end of the budget lose nothing.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Sequence
@@ -19,16 +20,18 @@ from rerail.changes import Profile, exclusive_groups, parse_changes
 from rerail.errors import RerailError, UsageError
 from rerail.experiments.edits.versions import ProgramVersions
 from rerail.experiments.environments.uv import EnvironmentNotBuilt
-from rerail.experiments.trials.exposure import Distance, Unit, measure
+from rerail.experiments.planner.posterior import BEYOND_THE_STEP
+from rerail.experiments.trials.exposure import Distance, Unit, exposure_in_words, measure
 from rerail.experiments.trials.failure import Diagnostician
 from rerail.experiments.trials.from_checkpoint import UNTIL_SEEN
 from rerail.experiments.trials.live_view import Watcher
 from rerail.experiments.trials.never_failed import clean_so_far
 from rerail.experiments.trials.outcome import Wanted
 from rerail.experiments.trials.start import Start
-from rerail.experiments.trials.trial import Trial, changes_in_words
-from rerail.experiments.trials.trial_setup import TrialSetup
-from rerail.experiments.verification.answer import answer_of, exposure_in_words, keep_with_run
+from rerail.experiments.trials.trial import changes_in_words
+from rerail.experiments.trials.trial_driver import TrialDriver, UnderWay
+from rerail.experiments.trials.trial_setup import TrialOptions, TrialSetup
+from rerail.experiments.verification.answer import answer_of, keep_with_run
 from rerail.experiments.verification.baseline import (
     MARK,
     Baseline,
@@ -37,10 +40,9 @@ from rerail.experiments.verification.baseline import (
     runs_made_for,
     verification_key,
 )
-from rerail.experiments.verification.laboratory import Laboratory, Tried
+from rerail.experiments.verification.laboratory import Laboratory, TriedRun
 from rerail.experiments.verification.proof import Needed, luck_of, needed_for
 from rerail.experiments.verification.view import RunNow, proof_lines, run_lines
-from rerail.recorder import CommandNotStarted, find_program
 from rerail.scheduling import open_scheduler
 from rerail.store import RunFolder, Store
 from rerail.survival import FailureModel
@@ -56,16 +58,9 @@ MOST_OVERFULL = 2
 
 
 @dataclass(frozen=True)
-class VerifyOptions:
+class VerifyOptions(TrialOptions):
     confidence: float = 0.95
     budget_seconds: float = 3600.0
-    stall_seconds: float | None = None
-    is_fresh: bool = False  # runs of an earlier verification do not count
-    checkpoint: str | None = None  # a pattern; None: as the recorded run was given it
-    resume_args: str | None = None
-    keeps_environments: bool = False  # those that were built for versions
-    keeps_outputs: bool = False  # what runs wrote
-    may_write: bool = False  # where the command writes, if no overlay is possible
 
 
 class _Ended(Exception):
@@ -102,43 +97,31 @@ class VerificationSession:
         self.store = store
         self.options = options
         self.baseline: Baseline | None = None
-        self.references: list[Tried] = []  # unchanged
-        self.tried: list[Tried] = []  # with the fix
+        self.references: list[TriedRun] = []  # unchanged
+        self.tried: list[TriedRun] = []  # with the fix
         self.needed: Needed | None = None
         self.ended_because = ""
         self._watcher = watcher
         self._started = time.monotonic()
         environ = dict(os.environ)
-        try:
-            find_program(self.command[0], environ)
-        except CommandNotStarted as error:
-            raise UsageError(error.message, "Check the command after --.") from None
         cwd = str(Path.cwd())
         program = ProgramVersions.asked_for(changes, None, Path(cwd), store.home, watcher.said)
         self._what = [*(change.text for change in self.changes), *program.marks]
         self._key = verification_key(self.command, cwd, self._what)
-        self._lab = Laboratory(
-            command=self.command,
-            cwd=cwd,
-            store=store,
-            scheduler=open_scheduler(),
-            diagnostician=Diagnostician(),
-            deadline=self._started + options.budget_seconds,
-            setup=TrialSetup.of_experiment(
-                self.command,
-                cwd,
-                environ,
-                store,
-                self._key,
-                options,
-                watcher.said,
-                lambda: self._started + options.budget_seconds - time.monotonic(),
-                program,
-                ask=watcher.may_go_on,
-            ),
-            say=watcher.said,
-            stall_seconds=options.stall_seconds,
+        setup = TrialSetup.of_experiment(
+            self.command,
+            cwd,
+            environ,
+            store,
+            self._key,
+            options,
+            watcher.said,
+            lambda: self.seconds_left,
+            program,
+            ask=watcher.may_go_on,
         )
+        driver = TrialDriver[UnderWay](open_scheduler(), lambda: self.seconds_left, watcher.said)
+        self._lab = Laboratory(cwd, driver, Diagnostician(), setup, options.stall_seconds)
         self.start: Start | None = None  # where runs begin, if there are checkpoints
 
     def run(self) -> dict[str, Any]:
@@ -169,11 +152,15 @@ class VerificationSession:
         except EnvironmentNotBuilt as error:
             self.ended_because = str(error)
         finally:
-            self._lab.scheduler.close()
+            self._lab.driver.scheduler.close()
             self._lab.setup.close()
         document = answer_of(self, time.monotonic() - self._started)
         keep_with_run(document, self.store)
         return document
+
+    @property
+    def seconds_left(self) -> float:
+        return self.options.budget_seconds - (time.monotonic() - self._started)
 
     @property
     def outputs(self) -> str | None:
@@ -207,7 +194,24 @@ class VerificationSession:
 
     @property
     def is_proven(self) -> bool:
-        return not self.is_refuted and self.luck <= 1.0 - self.options.confidence
+        is_far_enough = self.longest_clean >= self.least_length
+        return not self.is_refuted and is_far_enough and self.luck <= 1.0 - self.options.confidence
+
+    @property
+    def least_length(self) -> float:
+        """How far a run has to come before a lack is gone, and does not only come later."""
+        if self.baseline is None or not self.baseline.failure.is_a_lack:
+            return 0.0
+        model = self._model()
+        return BEYOND_THE_STEP * model.past_the_step if model.is_at_a_step else 0.0
+
+    @property
+    def longest_clean(self) -> float:
+        """Without an end if a run with the fix came to its own end."""
+        trials = [each.trial for each in self.tried if not each.trial.not_applied]
+        if any(trial.outcome == "finished" for trial in trials):
+            return math.inf
+        return max(self.clean(), default=0.0)
 
     # -- before -------------------------------------------------------------------------------
 
@@ -248,7 +252,7 @@ class VerificationSession:
             self.start = checkpoints.begin_anew(folder, why)
             return
         crash = measure(folder, folder.info().elapsed_seconds or 0.0).of(known.unit, died=True)
-        found: list[Tried] = []
+        found: list[TriedRun] = []
         self.start = checkpoints.choose(folder, known.failure, crash, known.unit)
         while self.start.state == "testing":
             why = f"whether it fails from {self.start.checkpoint} too"
@@ -274,7 +278,7 @@ class VerificationSession:
             found = self._run_unchanged("whether it comes back, and where", limit=limit)
             self._note_reference(found)
 
-    def _run_unchanged(self, why: str, limit: float | None) -> Tried:
+    def _run_unchanged(self, why: str, limit: float | None) -> TriedRun:
         def is_enough(distance: Distance) -> bool:
             unit: Unit = self.baseline.unit if self.baseline else "seconds"
             exposure = distance.of(unit, died=False)
@@ -292,7 +296,7 @@ class VerificationSession:
         self._after(found)
         return found
 
-    def _note_reference(self, found: Tried) -> None:
+    def _note_reference(self, found: TriedRun) -> None:
         if found.folder is None:
             return
         died = found.trial.outcome == "crashed"
@@ -314,6 +318,7 @@ class VerificationSession:
                 self.tried.clear()
             else:
                 self.tried.append(found)
+        self._counts_in_steps_now()
         if self.is_refuted:
             self._watcher.said("refuted before; --fresh asks again")
         elif self.tried:
@@ -335,14 +340,13 @@ class VerificationSession:
                 exposure = distance.of(self.known.unit, died=False)
                 luck = luck_of(model, [*clean, exposure])
                 self._show(sum(clean) + exposure, luck, distance)
-                return luck <= 1.0 - self.options.confidence
+                return luck <= 1.0 - self.options.confidence and exposure >= self.least_length
 
             settings = {MARK: self._key}
             found = self._lab.try_once(self.changes, settings, self._wanted(), is_enough)
             self.tried.append(found)
             self._after(found)
-            if self._counts_steps_now(found.trial):
-                self.known.count_in_steps()
+            if self._counts_in_steps_now():
                 run_length = max(self.known.finished, default=0.0) or None
                 self.needed = self._still_possible(run_length)
             if found.trial.outcome == "finished":
@@ -350,10 +354,15 @@ class VerificationSession:
                 run_length = max(run_length or 0.0, length) or None
                 self.needed = self._still_possible(run_length)
 
-    def _counts_steps_now(self, trial: Trial) -> bool:
-        """Whether the failure, seen in seconds alone, came before the first step."""
-        is_clean = trial.outcome in ("finished", "stopped") and self.start is None
-        return is_clean and self.known.unit == "seconds" and trial.distance.unit() == "steps"
+    def _counts_in_steps_now(self) -> bool:
+        """Go over to steps if the failure, seen in seconds alone, came before the first."""
+        clean = [e.trial for e in self.tried if e.trial.outcome in ("finished", "stopped")]
+        if self.known.unit != "seconds" or self.start is not None:
+            return False
+        if not any(trial.distance.counts_steps for trial in clean):
+            return False
+        self.known.count_in_steps()
+        return True
 
     def _wanted(self) -> Wanted:
         if self.baseline is None:
@@ -368,6 +377,10 @@ class VerificationSession:
         needed = needed_for(model, self.options.confidence, run_length)
         if not needed.is_possible:
             raise _Ended(needed.reason)
+        least = min(self.least_length, run_length or math.inf)
+        if needed.exposure < least:
+            later = f"{needed.reason}; {BEYOND_THE_STEP:g} times as far, as it may only come later"
+            needed = replace(needed, exposure=least, reason=later)
         if model.kind == "constant-rate":
             return replace(needed, reason=f"{needed.reason} {self.known.unit}")
         return needed
@@ -430,7 +443,7 @@ class VerificationSession:
             )
         )
 
-    def _after(self, found: Tried) -> None:
+    def _after(self, found: TriedRun) -> None:
         trial = found.trial
         unit = self.known.unit if self.baseline else trial.distance.unit()
         far = exposure_in_words(trial.exposure(unit), unit)
@@ -442,8 +455,7 @@ class VerificationSession:
             raise KeyboardInterrupt
         if found.stopped == "budget":
             raise _Ended("the time of the budget was used up")
-        runs = [*self.references, *self.tried]
-        if sum(each.stopped == "overfull" for each in runs) >= MOST_OVERFULL:
+        if self._lab.driver.overfull >= MOST_OVERFULL:
             raise _Ended("runs wrote more than there is room for")
 
 

@@ -14,8 +14,8 @@ from rerail.changes import Profile, read_profile
 from rerail.checkpoints import StepClock, read_clock
 from rerail.diagnosis import Candidate, Diagnosis, explain_run
 from rerail.errors import RerailError
-from rerail.experiments import STOPPING_SIGNALS, Failure, failure_of, told_to_end
-from rerail.platform.signal_names import OF_LINUX
+from rerail.experiments import Failure, failure_of, told_to_end
+from rerail.platform.signal_names import OF_LINUX, STOPPING_SIGNALS
 from rerail.records import BlackBox
 from rerail.store import RunFolder, Store, training_box
 
