@@ -93,7 +93,16 @@ def test_what_the_command_swallowed_is_said_in_one_line(
     assert row in listed(tmp_path, "--failed")
 
 
-@pytest.mark.parametrize("program", [SURVIVED, "print('no error, nothing failed')"])
+WARNED = """
+import logging
+for step in range(1, 51):
+    if step == 20:
+        logging.warning("ConnectionError: [Errno 111] Connection refused, retrying")
+    print(f"step {step}/50 loss {1 / step:.4f}")
+"""
+
+
+@pytest.mark.parametrize("program", [SURVIVED, WARNED, "print('no error, nothing failed')"])
 def test_a_run_that_got_over_an_error_has_ended_well(program: str, tmp_path: Path) -> None:
     done, run = recorded(tmp_path, program)
     assert "rerail:" not in done.stderr

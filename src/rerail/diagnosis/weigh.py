@@ -171,9 +171,11 @@ _CIRCUMSTANCES = {
 
 
 def _only_sounds_like_a_failure(observation: Observation) -> bool:
-    """Last lines, or the error of some program that it called."""
+    """Last lines, a warning, or the error of some program that it called."""
+    data = observation.data
+    is_warning = data.get("is_warning") or data.get("is_logged_as_warning") or data.get("is_lone")
     is_an_exit = observation.kind == "exit-line" and observation.data.get("exit_code") == 1
-    return is_an_exit or bool(observation.data.get("is_last_words"))
+    return is_an_exit or bool(is_warning or data.get("is_last_words"))
 
 
 def _lacks_its_device(case: Case, evidence: Evidence) -> bool:
