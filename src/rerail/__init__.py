@@ -12,7 +12,7 @@ __version__ = "0.1.0"
 
 ON_WINDOWS = (
     "rerail runs on Linux and macOS. On Windows use it inside WSL: type `wsl --install`,"
-    " then `pip install rerail` there, beside the training."
+    " then install rerail there, beside the training."
 )
 
 TYPE_CHECKING = False  # what type checkers take for true; `typing` itself is not loaded for it

@@ -20,7 +20,7 @@ from rerail.store import RunFolder, RunSummary, Store, find_home
 
 if TYPE_CHECKING:
     from rerail.catalogue import Cause
-    from rerail.diagnosis import ChatServer, Question
+    from rerail.diagnosis import ChatServer, Ending, Question
     from rerail.evidence import Listener
 
 __all__ = [
@@ -101,11 +101,20 @@ class Run:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it is over and did not end well."""
+        """Whether it is over and did not end well, whatever its exit code."""
+        return self.state != "running" and self.ending != "ok"
+
+    @property
+    def ending(self) -> Ending:
+        """`ok`, `failed`, or `swallowed`: exit code 0, and the diagnosis on record says why not.
+
+        Only for a run that is over.
+        """
+        from rerail.diagnosis import ending_of
+
         info = self.info
-        if info.state == "ended":
-            return info.outcome is None or info.outcome.kind != "ok"
-        return info.state == "lost"
+        outcome = info.outcome if info.state == "ended" else None
+        return ending_of(outcome, self._leading_on_record()[1])
 
     @property
     def diagnosis(self) -> Diagnosis:
@@ -452,7 +461,14 @@ def _run_named(name: str, home: PathName | None) -> Run:
     try:
         return open_run(name, home=home)
     except UnknownRun as unknown:
-        raise _wrong_name(name) or unknown from None
+        raise _wrong_name(name) or _neither(name, unknown) from None
+
+
+def _neither(name: str, unknown: UnknownRun) -> UnknownRun:
+    """The same error, which says of what may be meant for a file that there is no such file."""
+    if name == "last" or set(name) <= set("0123456789abcdef-"):
+        return unknown
+    return UnknownRun(f"there is no file {name!r} here, and {unknown.message}", unknown.help_text)
 
 
 def _wrong_name(name: str) -> RerailError | None:

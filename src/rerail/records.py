@@ -270,6 +270,16 @@ class BlackBox:
 
 
 @dataclass(frozen=True)
+class StepRow:
+    """A row of `steps.jsonl`: a step of the training process `pid`; 0 for a printed one."""
+
+    pid: int
+    step: int
+    t_seconds: float
+    loss: float | None = None
+
+
+@dataclass(frozen=True)
 class PrintedPoint:
     """A row of `progress.jsonl`: how far the training was, by what it had printed."""
 

@@ -166,6 +166,36 @@ def sentence(text: str) -> str:
     return text if text.endswith((".", "?", "!")) else text + "."
 
 
+def rate_in_words(steps_per_second: float) -> str:
+    """ "1,550 steps/s", "3.61 steps/s", "2.5 s/step": three digits and no power of ten."""
+    if 0 < steps_per_second < 1:
+        return f"{short_number(1 / steps_per_second)} s/step"
+    return f"{short_number(steps_per_second)} steps/s"
+
+
+def short_number(value: float) -> str:
+    """Three digits, all of them of a number above a thousand: "1,550", "36.1", "0.25"."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def symbol_in_words(name: str) -> str:
+    """Return the name of a C++ function without its template arguments and parameters."""
+    kept, depth = [], 0
+    plain = name.replace("(anonymous namespace)::", "").replace("operator()", "operator_call")
+    plain = plain.replace("operator<<", "operator_shift").replace("->", "")
+    for character in plain:
+        depth -= character in ">)" and depth > 0
+        if depth == 0 and character not in "<>()":
+            kept.append(character)
+        depth += character in "<("
+    short = " ".join("".join(kept).split()).removesuffix(" const")
+    short = short.replace("operator_call", "operator()").replace("operator_shift", "operator<<")
+    return cut(short.rpartition(" ")[2] or name, _LONGEST_SYMBOL)
+
+
+_LONGEST_SYMBOL = 70
+
+
 def listed(words: Sequence[str], last: str = "and") -> str:
     """ "a", "a and b", "a, b and c"."""
     if len(words) < 2:

@@ -105,6 +105,7 @@ def test_the_others(home: Path) -> None:
     assert called(home, "vitals", points=5)[0]["recorded"]["columns"]
     assert "lines" in called(home, "stacks")[0]["recorded"]
     assert "native-segfault" in called(home, "causes")[0]["causes"]
+    assert {"gpu-oom", "host-oom"} <= set(called(home, "causes", cause="oom")[0]["causes"])
     assert called(home, "causes", cause="native-segfault")[0]["cause"]["id"] == "native-segfault"
     assert isinstance(called(home, "check")[0]["recorded"]["findings"], list)
 

@@ -28,6 +28,8 @@ FOREIGN = ROOT / ".venv-foreign" / "bin" / "python"
 # What a shell says of a command that could not be run as it stands.
 WRONG_STATUSES = (2, 126, 127)
 
+# The line of a source file is not such a number: it is the same every time.
+_NUMBER = re.compile(r"(?<!\.py:)(?<![\d.,])\d+(?:[.,]\d+)*")
 _FENCE = re.compile(r"^(?P<indent> *)(?P<mark>```+)(?P<info>[^\n`]*)$")
 _COMMENT = re.compile(r"<!--\s*(.*?)\s*-->", re.DOTALL)
 
@@ -209,14 +211,14 @@ def _judge(block: Block, status: int, output: str) -> list[str]:
         found.append(f"ended with {status}")
     if "a defect of rerail itself" in output or "cannot record this run" in output:
         found.append("rerail itself failed")
-    plain = _without_numbers(output)
+    plain = without_numbers(output)
     return found + [
-        f"does not say {line!r}" for line in block.shown if _without_numbers(line) not in plain
+        f"does not say {line!r}" for line in block.shown if without_numbers(line) not in plain
     ]
 
 
-def _without_numbers(text: str) -> str:
+def without_numbers(text: str) -> str:
     """What is the same on every machine: no numbers, folders, or ids of runs."""
     text = re.sub(r"(?<![\w/])/[\w./-]*/", "", text)
     text = re.sub(r"\b[0-9a-f]{4}\b(?=[ \n]|$)", "N", text)
-    return " ".join(re.sub(r"\d+(?:[.,]\d+)*", "N", text).split())
+    return " ".join(_NUMBER.sub("N", text).split())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,22 @@ def test_a_recipe_is_run_or_says_why_not(page: Path) -> None:
     is_run = any(b.language == "console" and b.why_not_run is None for b in blocks_of(page))
     reasons = [b.why_not_run for b in blocks_of(page) if b.why_not_run]
     assert is_run or reasons, "no block of it is run, and none says <!-- not run: why -->"
+
+
+def test_no_page_installs_from_a_registry_that_does_not_have_it() -> None:
+    """With an extra, pip takes the installed rerail and adds the packages that the extra names."""
+    pages = [ROOT / "README.md", *DOCS.rglob("*.md")]
+    asked = re.compile(r"pip install (?:-\S+ )*'?rerail(?![\[\w/.-])")
+    assert [page.name for page in pages if asked.search(page.read_text())] == []
+
+
+def test_the_line_of_a_source_file_is_compared() -> None:
+    from doc_pages import without_numbers
+
+    assert without_numbers("KeyError in train.py:16 (step 4)") == (
+        "KeyError in train.py:16 (step N)"
+    )
+    assert without_numbers("after 12.5 s") == without_numbers("after 3 s")
 
 
 def test_a_page_that_is_wrong_is_noticed(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ RUN, HEALTHY = "20260101-000001-bbbb", "20260101-000000-aaaa"
 _EVERY = (
     "stalls.jsonl",
     "progress.jsonl",
+    "steps.jsonl",
     "investigation.json",
     "verification.json",
     "vitals.recent.old.jsonl",
@@ -89,6 +90,7 @@ def _extra() -> dict[str, bytes]:
     return {
         "stalls.jsonl": json.dumps(_STALL).encode() + b"\n",
         "progress.jsonl": json.dumps(_POINT).encode() + b"\n",
+        "steps.jsonl": b'{"pid": 1, "step": 12, "t_seconds": 3.0, "loss": 0.5}\n',
         "investigation.json": investigation,
         "verification.json": investigation,
         "vitals.recent.old.jsonl": (RECORDING / "vitals.recent.jsonl").read_bytes(),

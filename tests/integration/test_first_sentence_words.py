@@ -91,7 +91,7 @@ def test_a_thread_that_died_beside_a_run_that_went_on_is_told(tmp_path: Path) ->
     assert found.outcome.kind == "ok"
     assert found.headline == (
         f"KeyError: 'f1' in {at('return scores')} evaluate() (thread evaluator, step 5); "
-        "the command went on, and ended well."
+        "the command went on, and ended with exit code 0."
     )
 
 

@@ -366,3 +366,30 @@ def test_any_output_is_readable(printed: bytes) -> None:
 @given(st.lists(st.floats(), max_size=30))
 def test_any_values_draw_one_character_each(values: list[float]) -> None:
     assert len(sparkline(values)) == len(values)
+
+
+def test_the_total_is_the_one_that_the_output_prints() -> None:
+    said = PrintedPoint(20.0, step=31, total=1000, steps=31)
+    history = [StepPoint(step, step * 0.5, 0.1) for step in range(1, 32)]
+    box = a_box(optimizer_steps=31, history=history)
+    progress = build(Snapshot(an_info(), 20.0, boxes=[box], printed_progress=[said])).progress
+    assert progress is not None
+    assert (progress.steps, progress.done, progress.total) == (31, 31, 1000)
+    assert progress.eta_seconds == pytest.approx(969 * 0.5, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("silent", "step_seconds", "said"),
+    [(240.0, 0.5, "no progress for 4 min"), (40.0, 0.5, ""), (240.0, 100.0, "")],
+    ids=["long", "short", "steps take as long"],
+)
+def test_a_silence_is_told_of_before_it_counts_as_a_stall(
+    silent: float, step_seconds: float, said: str
+) -> None:
+    history = [StepPoint(step, step * step_seconds, 0.1) for step in range(1, 5)]
+    box = a_box(optimizer_steps=4, history=history)
+    view = build(Snapshot(an_info(), 300.0, boxes=[box], silent_seconds=silent))
+    assert said in view.headline
+    assert ("no progress" in view.headline) == bool(said)
+    assert view.stalled_seconds is None
+    assert not view.is_bad

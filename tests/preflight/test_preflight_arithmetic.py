@@ -207,3 +207,31 @@ def test_versions_compare_by_their_numbers(parts: list[int]) -> None:
     text = ".".join(map(str, parts))
     assert numbers(text) == numbers(f"{text}+cu121") == tuple(parts)
     assert numbers(f"{text}.post1")[: len(parts)] == tuple(parts)
+
+
+def after_steps(*sizes_mib: float) -> int | None:
+    from rerail.preflight.memory.growth import growth_bytes_per_step
+
+    marks = [{"mark": "step done", "RssAnon": int(size * MIB)} for size in sizes_mib]
+    told = Report(7, "steps", "", len(marks), marks, {}, [])
+    return growth_bytes_per_step(Rehearsal(("python",), "steps", 1.0, [told]))
+
+
+def test_what_a_program_keeps_of_each_step_shows_in_the_dry_run() -> None:
+    assert after_steps(*(100 + 2 * step for step in range(15))) == 2 * MIB
+    # A step as seen: the buffer of one batch comes and goes.
+    kept = [100 + 2 * step + 3 * (step % 2) for step in range(15)]
+    assert after_steps(*kept, 134) == pytest.approx(2 * MIB, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        [100, 150, *[160] * 13],
+        [100, 150, 160, 170, 176, 180, 182, 183, *[183.5] * 7],  # an allocator settles
+        [100, 150, *[160, 172] * 6, 160],
+        [100 + 2 * step for step in range(6)],  # too few
+    ],
+)
+def test_an_allocator_that_settles_is_no_leak(sizes: list[float]) -> None:
+    assert after_steps(*sizes) is None

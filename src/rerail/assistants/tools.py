@@ -15,6 +15,7 @@ from typing import Any
 
 from rerail import api
 from rerail.assistants.bounded import bounded
+from rerail.catalogue import causes_with_words
 from rerail.errors import UsageError
 from rerail.platform.os_text import printable
 from rerail.platform.terminal_text import last_drawn
@@ -110,10 +111,16 @@ class Tools:
         return _recorded({"findings": found.to_json()["findings"]})
 
     def causes(self, cause: str = "") -> dict[str, Any]:
-        """The causes that rerail knows, or one by its id: mechanism, proof, remedies."""
+        """The causes that rerail knows, or one by its id: mechanism, proof, remedies; or those with
+        a word such as "oom" in id or title.
+        """
         known = {each.id: each for each in api.causes()}
         if not cause:
             return bounded({"causes": {id: each.title for id, each in known.items()}})  # type: ignore[no-any-return]
+        if cause not in known and (found := causes_with_words(cause)):
+            if len(found) > 1:
+                return bounded({"causes": {each.id: each.title for each in found}})  # type: ignore[no-any-return]
+            cause = found[0].id
         if cause not in known:
             raise UsageError(f"there is no cause {cause!r}", "causes without an id lists them.")
         return bounded({"cause": encode(known[cause])})  # type: ignore[no-any-return]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rerail.lazy import door
 
 if TYPE_CHECKING:
+    from rerail.catalogue.by_words import causes_with_words
     from rerail.catalogue.literals import spaced
     from rerail.catalogue.loader import load_catalogue, write_new_cause
     from rerail.catalogue.model import (
@@ -38,6 +39,7 @@ __all__ = [
     "Sign",
     "Signature",
     "Symptom",
+    "causes_with_words",
     "fill",
     "gaps",
     "load_catalogue",
@@ -60,6 +62,7 @@ __getattr__ = door(
         "Sign": "model",
         "Signature": "model",
         "Symptom": "model",
+        "causes_with_words": "by_words",
         "fill": "templates",
         "gaps": "templates",
         "load_catalogue": "loader",

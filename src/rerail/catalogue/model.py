@@ -146,6 +146,7 @@ class Policy:
     `is_dead_worker`: what is known of a DataLoader worker that died, whatever it died of.
     `is_told_by_exception`: two failures of it are the same only if the exception is.
     `same_damage_as`: causes that the same damage shows as, by chance.
+    `needs_gpu`: without a GPU in use it cannot be, whatever a general message sounds like.
     `raised_by`: more of these makes the failure come sooner.
     """
 
@@ -160,6 +161,7 @@ class Policy:
     builds_up: bool = False
     is_dead_worker: bool = False
     is_told_by_exception: bool = False
+    needs_gpu: bool = False
     same_damage_as: tuple[str, ...] = ()
     raised_by: tuple[HazardKnob, ...] = ()
 

@@ -41,6 +41,15 @@ def write_elsewhere(
     return notices
 
 
+def has_died(recording: Recording) -> bool:
+    """Whether the exit code or the diagnosis on record says that it did not end well."""
+    if recording.deserves_explanation:
+        return True
+    from rerail.diagnosis import ending_on_record
+
+    return is_readable(recording) and ending_on_record(RunFolder(recording.folder)) != "ok"
+
+
 def _append_summary(recording: Recording, path: Path) -> list[str]:
     from rerail.cli._explaining import AnswerOverdue, at_most
 
@@ -51,7 +60,7 @@ def _append_summary(recording: Recording, path: Path) -> list[str]:
 
         with at_most(SUMMARY_SECONDS):
             folder = RunFolder(recording.folder)
-            diagnosis = answer_on_record(folder) if recording.deserves_explanation else None
+            diagnosis = answer_on_record(folder) if has_died(recording) else None
             text = step_summary(folder, diagnosis)
             append_to_user_file(path, b"\n" + text.encode("utf-8", "replace"))
     except (Exception, AnswerOverdue, KeyboardInterrupt) as error:
@@ -67,7 +76,7 @@ def _write_metrics(recording: Recording, path: Path) -> list[str]:
         from rerail.report import last_metrics
 
         folder = RunFolder(recording.folder)
-        problem = write_metrics(path, last_metrics(folder, died=recording.deserves_explanation))
+        problem = write_metrics(path, last_metrics(folder, died=has_died(recording)))
     except Exception as error:
         return [f"the metrics were not written ({_in_short(error)})"]
     return [f"the metrics were not written to {problem}"] if problem else []
@@ -109,7 +118,7 @@ def notify(
             recording.folder,
             store.home,
             recording.outcome.summary,
-            is_death=recording.deserves_explanation,
+            is_death=has_died(recording),
             remark=remark,
         )
     except KeyboardInterrupt:  # it goes on by itself
@@ -125,7 +134,7 @@ def finish_sharing(sharing: Sharing | None, recording: Recording, *, is_quiet: b
         return []
     try:
         said = sharing.finish()
-        if recording.deserves_explanation:
+        if has_died(recording):
             said.append(f"all nodes together: rerail explain {shlex.quote(sharing.shown)}")
     except KeyboardInterrupt:  # it goes on by itself
         return []

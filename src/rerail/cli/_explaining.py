@@ -1,8 +1,9 @@
 """From a recorded run to what a person reads, and to the contract's document.
 
-In: the folder of a run that has ended. Out: the diagnosis, kept in the folder as `diagnosis.json`
-and shown on standard error. Promises: the command's own ending waits at most MOST_SECONDS for it.
-The diagnosis keeps to a deadline of its own; this is the net below it.
+In: the folder of a run that has ended. Out: the diagnosis, kept in the folder as `diagnosis.json`;
+the answer on standard error, on lines of its own behind a mark. Promises: the command's own ending
+waits at most MOST_SECONDS for it. The diagnosis keeps to a deadline of its own; this is the net
+below it.
 """
 
 from __future__ import annotations
@@ -12,10 +13,14 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from rerail.store import Store, dumps
+from rerail.cli._telling import echo
+from rerail.store import RunFolder, Store
 
+FAILED, SWALLOWED = ("✗", "x"), ("!", "!")  # before an answer, in a log file too
+_WENT_ON = "; the command went on"  # which the exit code says
+_INTERRUPTED = 130  # the exit code of a shell or a program that Ctrl-C ended
 MOST_SECONDS = 15.0  # the deadline, the same again on a busy machine, and the report
 
 
@@ -39,13 +44,56 @@ def at_most(seconds: float = MOST_SECONDS) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def explain_recording(path: Path, store: Store, *, shows: bool) -> bytes:
-    """Diagnose one run, show it if asked to; the JSON document with its newline."""
+def explain_recording(path: Path, store: Store) -> dict[str, Any]:
+    """Diagnose one run; the document of the answer, which is kept in its folder."""
     from rerail.api import Run
 
-    document = Run(path, store).explain().to_json()
-    if shows:
-        from rerail.report import terminal
+    return Run(path, store).explain().to_json()
 
-        terminal.show(document, sys.stderr)
-    return dumps(document).encode() + b"\n"
+
+def show_answer(document: dict[str, Any], folder: RunFolder) -> None:
+    """Show on standard error why it died; after one's own Ctrl-C that and where to read on."""
+    from rerail.report import terminal
+
+    begin_on_a_line_of_its_own(folder)
+    terminal.show(
+        document,
+        sys.stderr,
+        mark=f"{_mark(FAILED)} rerail: ",
+        is_brief=_was_interrupted(document),
+    )
+
+
+def _was_interrupted(document: dict[str, Any]) -> bool:
+    """Whether Ctrl-C is all that there is to say: who pressed it knows why the run ended."""
+    from rerail.catalogue import load_catalogue
+
+    outcome, causes = document.get("outcome") or {}, document.get("causes") or []
+    is_ctrl_c = outcome.get("signal") == "SIGINT" or outcome.get("exit_code") == _INTERRUPTED
+    return bool(
+        is_ctrl_c and causes and load_catalogue().policy_of(causes[0]["id"]).is_from_outside
+    )
+
+
+def say_what_was_swallowed(document: dict[str, Any], folder: RunFolder) -> None:
+    """Say in one line what went wrong inside a command that ended with exit code 0."""
+    begin_on_a_line_of_its_own(folder)
+    short = folder.id.rpartition("-")[2]
+    said = str(document["headline"]).partition(_WENT_ON)[0].rstrip(".")
+    echo(f"{_mark(SWALLOWED)} rerail: exit code 0, but: {said} (rerail explain {short})", err=True)
+
+
+def begin_on_a_line_of_its_own(folder: RunFolder) -> None:
+    """End the line that the command left open, such as a progress bar, and leave one empty."""
+    last = folder.output().tail(1)
+    is_open = bool(last) and not last[-1].is_whole
+    sys.stderr.write("\n\n" if is_open else "\n")
+
+
+def _mark(mark: tuple[str, str]) -> str:
+    """As a letter where the stream cannot show the sign."""
+    try:
+        mark[0].encode(sys.stderr.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return mark[1]
+    return mark[0]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rerail import api
+from rerail.catalogue import causes_with_words
 from rerail.cli._options import completes, json_option
 from rerail.cli._printing import print_json
 from rerail.cli._telling import echo
@@ -47,7 +47,7 @@ def command(cause_id: str | None, new: tuple[str, str, str] | None, as_json: boo
         else:
             _print_list(list(catalogue.values()))
         return
-    if cause_id not in catalogue and (found := _found_by(cause_id, catalogue.values())):
+    if cause_id not in catalogue and (found := causes_with_words(cause_id)):
         if as_json:
             print_json({"schema": 1, "causes": [_as_json(cause) for cause in found]})
         else:
@@ -90,24 +90,6 @@ def _in_columns(label: str, title: str) -> str:
     import textwrap
 
     return textwrap.fill(title, 80, initial_indent=label, subsequent_indent=" " * len(label))
-
-
-def _found_by(typed: str, causes: Iterable[Cause]) -> list[Cause]:
-    """The causes with every typed word at the beginning of a word of their id or title."""
-    wanted = _words(typed)
-    return [
-        cause
-        for cause in causes
-        if wanted
-        and all(
-            any(word.startswith(each) for word in _words(f"{cause.id} {cause.title}"))
-            for each in wanted
-        )
-    ]
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"[a-z0-9]+", text.lower())
 
 
 def _in_one_line(text: str) -> str:

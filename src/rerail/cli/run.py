@@ -12,7 +12,7 @@ import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -41,7 +41,7 @@ from rerail.cli._telling import echo
 from rerail.errors import UsageError
 from rerail.platform.own_process import lose_patience
 from rerail.recorder import CommandNotStarted, Recording, RunOptions, record
-from rerail.store import Store
+from rerail.store import RunFolder, Store
 
 if TYPE_CHECKING:
     from rerail.jobs import Sharing
@@ -307,17 +307,19 @@ def _answer(
     recording: Recording, store: Store, *, is_quiet: bool, explains: bool, json_to: int | None
 ) -> None:
     from rerail.cli._explaining import AnswerOverdue, at_most, explain_recording
+    from rerail.store import dumps
 
     try:
         if not is_readable(recording):
             _tell_without_record(recording, is_quiet=is_quiet, json_to=json_to)
-        elif json_to is not None or (explains and recording.deserves_explanation):
-            shows = not is_quiet and explains and recording.deserves_explanation
+        elif json_to is not None or (explains and _is_to_be_explained(recording)):
             with at_most():
-                document = explain_recording(recording.folder, store, shows=shows)
+                document = explain_recording(recording.folder, store)
+                if explains and not is_quiet:
+                    _show(recording, document)
             if json_to is not None:
-                os.write(json_to, document)
-        elif not is_quiet and not recording.deserves_explanation and sys.stderr.isatty():
+                os.write(json_to, dumps(document).encode() + b"\n")
+        elif not is_quiet and not recording.deserves_explanation:
             _tell_of_success(recording)
         for sentence in [] if is_quiet else about_record(recording, store.home):
             _say(sentence)
@@ -327,10 +329,32 @@ def _answer(
             _say(f"there is no answer yet; ask again: rerail explain {recording.folder.name}")
 
 
+def _is_to_be_explained(recording: Recording) -> bool:
+    from rerail.diagnosis import may_hide_a_failure
+
+    return recording.deserves_explanation or may_hide_a_failure(RunFolder(recording.folder))
+
+
+def _show(recording: Recording, document: dict[str, Any]) -> None:
+    """The answer to a death, or a line about what the command swallowed."""
+    from rerail.cli._explaining import say_what_was_swallowed, show_answer
+    from rerail.diagnosis import ending_of_document
+
+    folder = RunFolder(recording.folder)
+    if recording.deserves_explanation:
+        show_answer(document, folder)
+    elif ending_of_document(document) == "swallowed":
+        say_what_was_swallowed(document, folder)
+    else:
+        _tell_of_success(recording)
+
+
 def _tell_of_success(recording: Recording) -> None:
     """One line for who sits in front of it."""
     from rerail.cli._explaining import AnswerOverdue, at_most
 
+    if not sys.stderr.isatty():
+        return
     try:
         from rerail.report import finish_line
 
@@ -406,7 +430,7 @@ def _write_story(story: Story, store: Store, json_to: int) -> None:
     if not is_readable(story.recording):
         _tell_without_record(story.recording, is_quiet=True, json_to=json_to)
         return
-    document = json.loads(explain_recording(story.recording.folder, store, shows=False))
+    document = explain_recording(story.recording.folder, store)
     document["attempts"] = story.to_json()
     document["ended_because"] = story.ended_because
     os.write(json_to, json.dumps(document).encode() + b"\n")

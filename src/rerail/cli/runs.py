@@ -21,8 +21,8 @@ from rerail.cli._options import completes, home_option, json_option
 from rerail.cli._printing import console, print_json
 from rerail.cli._telling import echo
 from rerail.platform.os_text import printable, shown
-from rerail.report.run_list import Entry, entries_of, group_of
-from rerail.report.run_table import SHORTEST_KEY
+from rerail.report.run_list import NOT_WELL, Entry, entries_of, group_of
+from rerail.report.run_table import BY_A_BEGINNING, SHORTEST_KEY
 from rerail.store import layout
 
 _MOST_WORDS = 5
@@ -94,7 +94,7 @@ def _entry_named(name: str, entries: Sequence[Entry], home: Path | None) -> Entr
     groups = [entry for entry in entries if entry.members]
     found = [entry for entry in groups if name in (entry.id, entry.name)]
     if not found and len(name) >= SHORTEST_KEY:
-        found = [e for e in groups if e.kind in ("isolate", "verify") and e.id.startswith(name)]
+        found = [e for e in groups if e.kind in BY_A_BEGINNING and e.id.startswith(name)]
     if len(found) == 1:
         return found[0]
     run_id = api.open_run(name, home=home).id  # says what could have been typed, if there is none
@@ -114,7 +114,7 @@ def _filter(
     leaves = {leaf.id: leaf for entry in entries for leaf in entry.members or (entry,)}
     tests: list[Callable[[Run, Entry], bool]] = []
     if failed:
-        tests.append(lambda run, leaf: leaf.state == "failed")
+        tests.append(lambda run, leaf: leaf.state in NOT_WELL)
     if live:
         tests.append(lambda run, leaf: leaf.state in ("live", "stuck"))
     if cause is not None:

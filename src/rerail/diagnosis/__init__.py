@@ -8,6 +8,15 @@ from rerail.lazy import door
 
 if TYPE_CHECKING:
     from rerail.diagnosis.chat_server import ChatServer, server_of
+    from rerail.diagnosis.ending import (
+        Ending,
+        ending_of,
+        ending_of_document,
+        ending_on_record,
+        leading_probability_of,
+        may_hide_a_failure,
+        summary_of,
+    )
     from rerail.diagnosis.explain import (
         answer_on_record,
         diagnosis_on_record,
@@ -24,6 +33,7 @@ __all__ = [
     "Candidate",
     "ChatServer",
     "Diagnosis",
+    "Ending",
     "NextStep",
     "Question",
     "SecondOpinion",
@@ -31,10 +41,16 @@ __all__ = [
     "answer_on_record",
     "diagnose",
     "diagnosis_on_record",
+    "ending_of",
+    "ending_of_document",
+    "ending_on_record",
     "explain_logs",
     "explain_run",
     "explain_stream",
+    "leading_probability_of",
+    "may_hide_a_failure",
     "server_of",
+    "summary_of",
     "unknown_cause",
 ]
 
@@ -44,6 +60,7 @@ __getattr__ = door(
         "Candidate": "result",
         "ChatServer": "chat_server",
         "Diagnosis": "result",
+        "Ending": "ending",
         "NextStep": "result",
         "Question": "second_opinion",
         "SecondOpinion": "second_opinion",
@@ -51,10 +68,16 @@ __getattr__ = door(
         "answer_on_record": "explain",
         "diagnose": "from_evidence",
         "diagnosis_on_record": "explain",
+        "ending_of": "ending",
+        "ending_of_document": "ending",
+        "ending_on_record": "ending",
         "explain_logs": "explain",
         "explain_run": "explain",
         "explain_stream": "explain",
+        "leading_probability_of": "ending",
+        "may_hide_a_failure": "ending",
         "server_of": "chat_server",
+        "summary_of": "ending",
         "unknown_cause": "why_not",
     },
 )

@@ -73,7 +73,7 @@ def _more(diagnosis: Diagnosis, leading: Candidate, words: dict[str, str], said:
         if "afterwards" in words:
             return f"; {words['afterwards']}"
         if diagnosis.outcome.kind == "ok":
-            return "; the command went on, and ended well"
+            return "; the command went on, and ended with exit code 0"
     if str(facts.get("exception")) in _OF_A_CHILD and (line := _its_line(leading)):
         return "" if line[2:] in said or said[:40] in line else f"; it had said{line}"
     if words.get("hang", "\0") in said:

@@ -32,7 +32,7 @@ def next_step(candidates: Sequence[Candidate], command: Sequence[str]) -> NextSt
     rivals = [c for c in candidates[1:3] if c.probability >= 0.05 and c is not leader]
     if rivals:
         names = " or ".join(rival.cause.id for rival in rivals)
-        text = f"{text} If it still fails, {names} is likelier."
+        text = f"{text} If the run fails after that too, the cause is probably {names}."
     return NextStep(text, _command_line(changes, command))
 
 

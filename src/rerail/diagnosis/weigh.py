@@ -97,11 +97,12 @@ def weigh(evidence: Evidence, catalogue: Catalogue) -> dict[str, Case]:
     by_kind: dict[str, list[Observation]] = {}
     unimportant = _pids_done_without(evidence)
     has_failed = evidence.outcome.kind != "ok"
+    ended_well = not has_failed and not _trained_nothing(evidence)
     for observation in evidence.observations:
         is_of_those = observation.data.get("pid") in unimportant
         is_tidying = observation.kind == "death" and observation.data.get("is_tidying")
         # Words that sound like a failure, of a run that is known to have ended well.
-        is_idle = not has_failed and _only_sounds_like_a_failure(observation)
+        is_idle = ended_well and _only_sounds_like_a_failure(observation)
         if not (is_of_those or is_tidying or is_idle or _is_our_own_doing(observation, evidence)):
             by_kind.setdefault(observation.kind, []).append(observation)
     cases: dict[str, Case] = {}
@@ -111,6 +112,8 @@ def weigh(evidence: Evidence, catalogue: Catalogue) -> dict[str, Case]:
         case = Case(cause)
         _signatures(case, by_kind.get("line", []), first, warned, words)
         _signs(case, by_kind, first)
+        if _lacks_its_device(case, evidence):
+            continue
         if case.items and (has_failed or _tells_of_an_event(case)):
             cases[cause.id] = case
     if evidence.outcome.kind == "hang" or _is_a_hang(cases):
@@ -168,9 +171,26 @@ _CIRCUMSTANCES = {
 
 
 def _only_sounds_like_a_failure(observation: Observation) -> bool:
-    """Last lines, or the error of some program that it called."""
+    """Last lines, a warning, or the error of some program that it called."""
+    data = observation.data
+    is_warning = data.get("is_warning") or data.get("is_logged_as_warning") or data.get("is_lone")
     is_an_exit = observation.kind == "exit-line" and observation.data.get("exit_code") == 1
-    return is_an_exit or bool(observation.data.get("is_last_words"))
+    return is_an_exit or bool(is_warning or data.get("is_last_words"))
+
+
+def _lacks_its_device(case: Case, evidence: Evidence) -> bool:
+    """Whether it is of a GPU, the run used none, and no message is known to mean just this."""
+    uses = evidence.facts.get("uses")
+    has_gpu = uses is None or "cuda" in uses
+    return (
+        case.cause.policy.needs_gpu and not has_gpu and all(i.weight < TELLING for i in case.items)
+    )
+
+
+def _trained_nothing(evidence: Evidence) -> bool:
+    """Whether a program that loaded torch has done no step and printed none."""
+    facts = evidence.facts
+    return "torch" in (facts.get("uses") or ()) and not (facts.get("last_step") or "epoch" in facts)
 
 
 def _tells_of_an_event(case: Case) -> bool:

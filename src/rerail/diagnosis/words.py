@@ -23,6 +23,7 @@ from rerail.wording import (
     ray_worker_in_words,
     role_in_words,
     seconds_in_words,
+    symbol_in_words,
     thread_in_words,
 )
 
@@ -124,7 +125,7 @@ def _crash(diagnosis: Diagnosis, words: dict[str, str]) -> str:
     if signal not in CRASH_SIGNALS:
         return ""
     library, function = facts.get("library"), facts.get("function")
-    inside = f", inside {cut(str(function), 60)}()" if function and library else ""
+    inside = f", inside {symbol_in_words(str(function))}()" if function and library else ""
     inside += f" of {library}" if inside else f", inside {library}" if library else ""
     inside += ", which stopped itself by a trap instruction" if facts.get("trap") else ""
     ending = " while the program was exiting" if facts.get("is_at_exit") else ""

@@ -135,7 +135,7 @@ def act(line: str, cell: str | None, run_cell: Callable[[str], Any]) -> None:
     elif word == "off":
         _say(_kernel.end)
     elif word == "last":
-        _say(lambda: f"last recorded {_death_in_words(next(iter(runs())))}")
+        _say(lambda: _last_in_words(next(iter(runs()))))
     elif word:
         print("rerail: type %rerail on, %rerail off, %rerail last, or %%rerail above a cell")
     elif _kernel.is_on:
@@ -163,7 +163,7 @@ def load_into(shell: Any) -> None:
     except (RerailError, OSError):
         return
     if dead is not None:
-        print(f"rerail: {_death_in_words(dead)}")
+        print(f"rerail: the kernel before this one died: {_headline(dead)}")
 
 
 def _dead_kernel_before() -> Run | None:
@@ -175,7 +175,11 @@ def _dead_kernel_before() -> Run | None:
     return None
 
 
-def _death_in_words(run: Run) -> str:
-    short = run.id.rpartition("-")[2]
-    what = "the kernel before this one died" if run.label == LABEL else f"run {short}"
-    return f"{what}: {run.headline}\n  more: rerail explain {short}"
+def _last_in_words(run: Run) -> str:
+    """ "recorded run 22fc last: …", behind the name of rerail."""
+    what = "a kernel" if run.label == LABEL else f"run {run.id.rpartition('-')[2]}"
+    return f"recorded {what} last: {_headline(run)}"
+
+
+def _headline(run: Run) -> str:
+    return f"{run.headline}\n  more: rerail explain {run.id.rpartition('-')[2]}"

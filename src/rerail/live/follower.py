@@ -88,11 +88,14 @@ class Follower:
                 return otherwise
 
         now = now_seconds(info)
+        no_boxes: list[BlackBox] = []
+        boxes = part("black boxes", lambda: self._read_boxes(info), no_boxes)
         return Snapshot(
             info=info,
             now_seconds=now,
             processes=self._processes.records(),
-            boxes=part("black boxes", lambda: self._read_boxes(info), []),
+            boxes=boxes,
+            silent_seconds=self._silent_seconds(boxes, now) if info.state == "running" else None,
             vitals=part("vitals", self._vitals.read, []),
             recent=part("recent vitals", self._read_recent, []),
             printed=part("output", lambda: self._output.tail(OUTPUT_LINES), []),
@@ -107,6 +110,14 @@ class Follower:
         if self._boxes is None:
             self._boxes = BoxReader(self.folder.agent_files(), info.t0_ns)
         return self._boxes.read()
+
+    def _silent_seconds(self, boxes: Sequence[BlackBox], now: float) -> float:
+        told = max((box.last_progress_t_seconds or 0.0 for box in boxes), default=0.0)
+        try:
+            printed = time.time() - (self.folder.path / layout.OUTPUT).stat().st_mtime
+        except OSError:
+            printed = now  # nothing yet
+        return max(0.0, min(now - told, printed))
 
     def _read_recent(self) -> Sequence[VitalsRow]:
         if not self._has_read_old:

@@ -22,5 +22,7 @@ class Snapshot:
     events: Sequence[Event] = ()  # of the kinds in `follower.WANTED`
     surroundings: Mapping[str, Any] = field(default_factory=dict)
     diagnosis: Mapping[str, Any] = field(default_factory=dict)
+    # Of a run that goes on: since when nothing was printed and no process told of progress.
+    silent_seconds: float | None = None
     # What boded ill at the start, where it was found out before: it does not change.
     warnings: list[str] | None = None

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rerail.diagnosis import Ending, ending_of, summary_of
 from rerail.live.alerts import Alert, GateLine, alerts_of, gates_of, ranks_of
 from rerail.live.machine import Gauge, gauges_of, machine_now
 from rerail.live.memory import Memory, in_order, memory_of_rows, steady_rows
@@ -47,6 +48,7 @@ class LiveView:
     warnings: list[str]  # what boded ill at the start
     story: str | None  # which attempt of a run that was gone on with
     label: str | None = None
+    silent_seconds: float | None = None  # without progress, where that is long for this run
     gauges: list[Gauge] = field(default_factory=list)  # what else can run out
     alerts: list[Alert] = field(default_factory=list)  # what bodes ill just now
     gates: list[GateLine] = field(default_factory=list)  # how each gate was judged
@@ -57,10 +59,12 @@ def build(snapshot: Snapshot) -> LiveView:
     """What there is to say about it. Pure."""
     info, now = snapshot.info, snapshot.now_seconds
     is_running = info.state == "running"
+    cause = _leading(snapshot.diagnosis)
+    ending = ending_of(info.outcome if info.state == "ended" else None, cause[1])
     output = [text for text in map(readable, snapshot.printed) if text]
     stalled = _stalled_seconds(snapshot)
-    cause = _leading(snapshot.diagnosis)
-    progress = progress_of(snapshot, output)
+    progress = _with_printed_total(progress_of(snapshot, output), snapshot)
+    quiet = stalled if stalled is not None else _long_silence(snapshot, progress)
     if progress is not None and stalled is not None:
         progress = replace(progress, eta_seconds=None)  # at no pace there is none
     loss = loss_of(snapshot)
@@ -86,10 +90,8 @@ def build(snapshot: Snapshot) -> LiveView:
         id=info.id,
         command=info.command,
         state=info.state,
-        headline=_headline(info, now, stalled),
-        is_bad=info.state == "lost"
-        or stalled is not None
-        or (info.outcome is not None and info.outcome.kind != "ok"),
+        headline=_headline(info, now, quiet, ending),
+        is_bad=stalled is not None or (not is_running and ending != "ok"),
         started_unix=info.started_unix,
         elapsed_seconds=round(now, 3),
         progress=progress,
@@ -98,6 +100,7 @@ def build(snapshot: Snapshot) -> LiveView:
         processes=processes,
         output=output,
         stalled_seconds=stalled,
+        silent_seconds=quiet,
         why=_why(snapshot.diagnosis),
         leading_cause=cause[0],
         leading_probability=cause[1],
@@ -114,8 +117,32 @@ def build(snapshot: Snapshot) -> LiveView:
         gauges=gauges,
         alerts=alerts if is_running else [],
         gates=gates,
-        next_command=_next_command(snapshot),
+        next_command=_next_command(snapshot, ending),
     )
+
+
+SILENT_SECONDS = 60.0  # a shorter silence is not worth a word
+_SILENT_STEPS = 3.0  # nor is one of fewer steps at the run's own pace
+
+
+def _long_silence(snapshot: Snapshot, progress: Progress | None) -> float | None:
+    """Since when there is no progress, where that is long; a stall is told of much later."""
+    silent = snapshot.silent_seconds
+    pace = progress.steps_per_second if progress is not None else None
+    usual = _SILENT_STEPS / pace if pace else 0.0
+    return silent if silent is not None and silent >= max(SILENT_SECONDS, usual) else None
+
+
+def _with_printed_total(progress: Progress | None, snapshot: Snapshot) -> Progress | None:
+    """The agent's count with the total that the output prints, where the agent knows none."""
+    said = snapshot.printed_progress[-1] if snapshot.printed_progress else None
+    if progress is None or progress.total is not None or said is None:
+        return progress
+    if said.step is None or not said.total or said.step > said.total:
+        return progress
+    pace = progress.steps_per_second if snapshot.info.state == "running" else None
+    eta = round((said.total - said.step) / pace, 1) if pace else None
+    return replace(progress, done=said.step, total=said.total, eta_seconds=eta)
 
 
 def _last_with_processes(rows: Sequence[VitalsRow]) -> VitalsRow | None:
@@ -127,10 +154,10 @@ def _label(info: RunInfo) -> str | None:
     return label if isinstance(label, str) and label else None
 
 
-def _next_command(snapshot: Snapshot) -> str | None:
+def _next_command(snapshot: Snapshot, ending: Ending) -> str | None:
     """Of a run that is over: the experiment that the diagnosis proposes, else the question why."""
     info = snapshot.info
-    if info.state == "running" or (info.outcome is not None and info.outcome.kind == "ok"):
+    if info.state == "running" or ending == "ok":
         return None
     if any(e.kind == "gate" and e.data.get("action") == "stop" for e in snapshot.events):
         return None  # it did not die: rerail ended it
@@ -182,7 +209,7 @@ def one_line(command: Sequence[str]) -> str:
     return printable_line(shlex.join(command))
 
 
-def _headline(info: RunInfo, now: float, stalled: float | None) -> str:
+def _headline(info: RunInfo, now: float, stalled: float | None, ending: Ending) -> str:
     if info.state == "running":
         if stalled is not None:
             silent = duration_in_words(stalled)
@@ -190,7 +217,9 @@ def _headline(info: RunInfo, now: float, stalled: float | None) -> str:
         return f"running for {duration_in_words(now)}"
     if info.state == "lost":
         return f"lost: its recorder was killed; last seen after {duration_in_words(now)}"
-    return info.outcome.summary if info.outcome else f"ended after {duration_in_words(now)}"
+    if info.outcome is None:
+        return f"ended after {duration_in_words(now)}"
+    return summary_of(info.outcome.summary, ending)
 
 
 def _stalled_seconds(snapshot: Snapshot) -> float | None:

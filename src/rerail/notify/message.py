@@ -88,7 +88,8 @@ def of_death(about: Mapping[str, Any], document: Mapping[str, Any], remark: str 
     fact = str(fact)
     if fact.startswith("It "):
         fact = f"it {fact[3:]}"
-    return Message("death", _headline(f"died: {fact}"), tuple(details), command, fields)
+    how = "exit code 0, but" if outcome.get("kind") == "ok" else "died"
+    return Message("death", _headline(f"{how}: {fact}"), tuple(details), command, fields)
 
 
 def of_stall(

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TypeVar
 
 from rerail.evidence import RecordedRun, limit_uses, telling_stall
-from rerail.records import BlackBox, VitalsRow
+from rerail.records import StepPoint, VitalsRow
 from rerail.report.document import Chart, Mark, Series
 from rerail.vitals_columns import PROCESS_COLUMNS, Column
 from rerail.wording import bytes_in_words, seconds_in_words
@@ -19,6 +20,7 @@ from rerail.wording import bytes_in_words, seconds_in_words
 MOST_POINTS = 600
 # A limit further above the curve than this would press it flat against the axis.
 _LIMIT_IN_VIEW = 3.0
+_FEWEST_LOSSES = 3
 
 T = TypeVar("T")
 
@@ -161,12 +163,10 @@ def _cpu(run: RecordedRun, marks: list[Mark]) -> Chart | None:
 
 
 def _step_time(run: RecordedRun, marks: list[Mark]) -> Chart | None:
-    box = run.training_box
-    if box is None or len(box.history) < 3:
-        return None
+    history = _steps_of(run)
     points = [
         (b.t_seconds, (b.t_seconds - a.t_seconds) / (b.step - a.step))
-        for a, b in zip(box.history, box.history[1:], strict=False)
+        for a, b in pairwise(history)
         if b.step > a.step and b.t_seconds >= a.t_seconds
     ]
     if len(points) < 2:
@@ -180,20 +180,31 @@ def _step_time(run: RecordedRun, marks: list[Mark]) -> Chart | None:
         [round(t, 3) for t, _ in kept],
         [Series("seconds per step", [round(value, 5) for _, value in kept], "line", 0)],
         f"Median {seconds_in_words(ordered[len(ordered) // 2])}, slowest "
-        f"{seconds_in_words(ordered[-1])}{_reach(box)}.",
+        f"{seconds_in_words(ordered[-1])}{_reach(history)}.",
         marks,
     )
 
 
-def _reach(box: BlackBox) -> str:
-    first = box.history[0].step
-    return f" (steps {first} to {box.history[-1].step})" if first > 1 else ""
+def _steps_of(run: RecordedRun) -> list[StepPoint]:
+    """The thinned past, then each of the last steps; as printed where no agent counted any."""
+    box = run.training_box
+    last = box.history if box is not None else []
+    pid = box.pid if box is not None and last else 0
+    past = [StepPoint(row.step, row.t_seconds, row.loss) for row in run.steps if row.pid == pid]
+    return [*(p for p in past if not last or p.t_seconds < last[0].t_seconds), *last]
+
+
+def _reach(history: Sequence[StepPoint]) -> str:
+    first = history[0].step
+    return f" (steps {first} to {history[-1].step})" if first > 1 else ""
 
 
 def _loss(run: RecordedRun, marks: list[Mark]) -> Chart | None:
-    box = run.training_box
-    points = [(p.t_seconds, p.loss) for p in box.history if p.loss is not None] if box else []
-    if box is None or len(points) < 3:
+    box, history = run.training_box, _steps_of(run)
+    if sum(point.loss is not None for point in history) < _FEWEST_LOSSES:
+        history = [StepPoint(r.step, r.t_seconds, r.loss) for r in run.steps if not r.pid]
+    points = [(p.t_seconds, p.loss) for p in history if p.loss is not None]
+    if len(points) < _FEWEST_LOSSES:
         return None
     kept = thin(points, lambda point: point[1] if math.isfinite(point[1]) else math.inf)
     values = [loss if math.isfinite(loss) else None for _, loss in kept]
@@ -202,7 +213,8 @@ def _loss(run: RecordedRun, marks: list[Mark]) -> Chart | None:
         return None
     summary = f"From {finite[0]:.4g} to {finite[-1]:.4g}"
     if len(finite) < len(values):
-        summary += f", then not finite from step {box.first_nonfinite_step or '?'} on"
+        since = box.first_nonfinite_step if box is not None else None
+        summary += f", then not finite from step {since or '?'} on"
     is_wide = min(finite) > 0 and max(finite) / min(finite) > 1000
     return Chart(
         "loss",
@@ -210,7 +222,7 @@ def _loss(run: RecordedRun, marks: list[Mark]) -> Chart | None:
         "number",
         [round(t, 3) for t, _ in kept],
         [Series("loss", [None if v is None else float(f"{v:.6g}") for v in values], "line", 0)],
-        f"{summary}{_reach(box)}.",
+        f"{summary}{_reach(history)}.",
         marks,
         is_logarithmic=is_wide,
     )

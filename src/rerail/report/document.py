@@ -157,6 +157,7 @@ class Document:
     generator: str
     is_bad: bool = True
     proof: Proof | None = None
+    fix: RemedyView | None = None  # the first one, for the top of the page
     cause: str = ""  # the leading one, with its probability while nothing is settled
 
     def charts(self) -> list[Chart]:

@@ -16,7 +16,7 @@ from rerail.report.document import Block, Paragraph, Section, Table
 from rerail.report.numbers import without_zero_rows
 from rerail.report.verdict import as_list, as_object, as_text
 from rerail.store import EXPERIMENT_BYTES, DecodeError, loads, read_regular
-from rerail.wording import bytes_in_words, listed, percent, seconds_in_words
+from rerail.wording import bytes_in_words, listed, percent, seconds_in_words, short_number
 
 INVESTIGATION, VERIFICATION = "investigation.json", "verification.json"
 _MOST_TRIALS = 300
@@ -145,7 +145,7 @@ def _before_and_after(verification: dict[str, Any]) -> list[Block]:
     throughput, memory = as_object(cost.get("throughput")), as_object(cost.get("memory"))
     speeds = _pair(throughput, "before", "after")
     if speeds:
-        rows.append(["throughput", *(f"{speed:.4g} steps/s" for speed in speeds)])
+        rows.append(["throughput", *(f"{short_number(speed)} steps/s" for speed in speeds)])
     sizes = _pair(memory, "before_bytes", "after_bytes")
     if sizes:
         rows.append(["peak memory", *(bytes_in_words(size) for size in sizes)])

@@ -30,6 +30,7 @@ from rerail.wording import (
     cut,
     duration_in_words,
     percent,
+    rate_in_words,
     share_in_percent,
     standing_in_words,
 )
@@ -165,7 +166,9 @@ def _gauge(gauge: Gauge) -> str:
 def _measures(view: LiveView) -> list[Text]:
     lines = []
     if view.progress:
-        lines += _progress(view.progress, is_stalled=view.stalled_seconds is not None)
+        lines += _progress(
+            view.progress, view.processes, is_stalled=view.stalled_seconds is not None
+        )
     if view.loss:
         lines.append(_loss(view.loss))
     if view.memory:
@@ -174,7 +177,9 @@ def _measures(view: LiveView) -> list[Text]:
     return lines or [Text("Nothing was measured yet.", style="dim")]
 
 
-def _progress(progress: Progress, *, is_stalled: bool) -> list[Text]:
+def _progress(
+    progress: Progress, processes: Sequence[ProcessLine], *, is_stalled: bool
+) -> list[Text]:
     line = _label("Progress")
     if progress.done is not None and progress.total:
         line.append(f"{_bar(progress.done / progress.total)} ")
@@ -184,7 +189,7 @@ def _progress(progress: Progress, *, is_stalled: bool) -> list[Text]:
     if is_stalled:
         pass  # what its pace was does not tell when it will be done
     elif progress.steps_per_second:
-        pace.append(_pace(progress.steps_per_second))
+        pace.append(rate_in_words(progress.steps_per_second))
     elif progress.rate_text:
         pace.append(progress.rate_text)
     if progress.eta_seconds is not None:
@@ -192,7 +197,10 @@ def _progress(progress: Progress, *, is_stalled: bool) -> list[Text]:
     if progress.last_progress_seconds_ago is not None and progress.last_progress_seconds_ago >= 2:
         pace.append(f"last progress {duration_in_words(progress.last_progress_seconds_ago)} before")
     if progress.slowest_step is not None:
-        pace.append(f"slowest rank at step {progress.slowest_step:,}")
+        ranks = [process for process in processes if process.rank is not None]
+        behind = [rank.rank for rank in ranks if rank.step == progress.slowest_step]
+        who = f"rank {behind[0]}" if len(behind) == 1 else "the slowest rank"
+        pace.append(f"{who} is at step {progress.slowest_step:,}")
     if pace:
         lines.append(_label("") + Text(", ".join(pace)))
     return lines
@@ -211,12 +219,6 @@ def _progress_words(progress: Progress) -> str:
     if progress.phase:
         parts.append(progress.phase)
     return " · ".join(parts)
-
-
-def _pace(steps_per_second: float) -> str:
-    if steps_per_second >= 1:
-        return f"{steps_per_second:.3g} steps/s"
-    return f"{1 / steps_per_second:.3g} s/step"
 
 
 def _loss(loss: Loss) -> Text:

@@ -48,6 +48,7 @@ def training_charts(folder: RunFolder) -> tuple[list[Chart], list[Mark]]:
         events=list(folder.events()),
         processes=folder.processes(),
         boxes=folder.boxes(),
+        steps=folder.step_history(),
         stalls=folder.stalls(),
     )
     return timeline(run), marks_of(run)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from rerail.diagnosis import Ending
 from rerail.errors import RerailError
 from rerail.experiments import investigation_answer
 from rerail.live import build, one_line, take_snapshot
@@ -31,7 +32,8 @@ from rerail.report.verdict import as_list, as_object, as_text
 from rerail.store import RunFolder
 from rerail.wording import counted, duration_in_words, listed, percent, place_in_words
 
-State = Literal["live", "stuck", "failed", "ok"]
+State = Literal["live", "stuck", "failed", "swallowed", "ok"]
+NOT_WELL = ("failed", "swallowed")  # of a run that is over
 Kind = Literal["run", "isolate", "verify", "study", "restarts"]
 _INTERPRETERS = ("python", "python3")
 
@@ -46,7 +48,7 @@ class ListedRun(Protocol):
     @property
     def label(self) -> str | None: ...
     @property
-    def has_failed(self) -> bool: ...
+    def ending(self) -> Ending: ...
     @property
     def leading_cause(self) -> str | None: ...
     @property
@@ -149,7 +151,7 @@ def _span_of(inside: Sequence[Entry], kind: Kind, key: str) -> Entry:
     first = min(entry.started_unix for entry in inside)
     ends = [entry.started_unix + (entry.elapsed_seconds or 0.0) for entry in inside]
     states = [entry.state for entry in inside]
-    state: State = next((s for s in ("stuck", "live", "failed") if s in states), "ok")
+    state: State = next((s for s in ("stuck", "live", *NOT_WELL) if s in states), "ok")
     return Entry(
         id=key,
         kind=kind,
@@ -194,10 +196,11 @@ def _experiment_words(document: dict[str, Any], count: int, state: State) -> str
 
 
 def _study_words(inside: Sequence[Entry]) -> str:
-    counts = {state: sum(entry.state == state for entry in inside) for state in ("ok", "failed")}
-    live = len(inside) - sum(counts.values())
-    said = [counted(len(inside), "run"), f"{counts['ok']} ended well"]
-    said += [f"{counts['failed']} failed"] if counts["failed"] else []
+    well = sum(entry.state == "ok" for entry in inside)
+    failed = sum(entry.state in NOT_WELL for entry in inside)
+    live = len(inside) - well - failed
+    said = [counted(len(inside), "run"), f"{well} ended well"]
+    said += [f"{failed} failed"] if failed else []
     return " · ".join([*said, *([f"{live} live"] if live else [])])
 
 
@@ -229,7 +232,7 @@ def run_entry(run: ListedRun, trial: dict[str, Any] | None = None) -> Entry:
         started_unix=info.started_unix,
         elapsed_seconds=elapsed,
         step=run.last_step,
-        headline=printable_line(run.headline_on_record or "") if state == "failed" else "",
+        headline=printable_line(run.headline_on_record or "") if state in NOT_WELL else "",
         command=one_line(info.command),
         program="" if is_trial else program,
         runs=(run.id,),
@@ -247,10 +250,12 @@ def _standing(run: ListedRun, trial: dict[str, Any]) -> tuple[State, str, float 
             printable_line(trial_outcome(trial)),
             info.elapsed_seconds,
         )
-    words = how_it_ended(info)
-    if run.has_failed and run.leading_cause:
+    words, ending = how_it_ended(info), run.ending
+    if ending == "swallowed":
+        words = f"exit 0, but {run.leading_cause}"
+    elif ending == "failed" and run.leading_cause:
         words += f" · {run.leading_cause}"
-    return ("failed" if run.has_failed else "ok"), words, info.elapsed_seconds
+    return ending, words, info.elapsed_seconds
 
 
 def _live(run: ListedRun) -> tuple[State, str, float | None]:
@@ -262,12 +267,12 @@ def _live(run: ListedRun) -> tuple[State, str, float | None]:
         still = duration_in_words(standing.stalled_seconds)
         place = where_it_stands(RunFolder(run.folder))
         return "stuck", f"STUCK {still}{place}", standing.elapsed_seconds
-    loss = standing.loss.latest if standing.loss is not None else None
-    return (
-        "live",
-        "live" + (f" · loss {loss:.4g}" if loss is not None else ""),
-        (standing.elapsed_seconds),
-    )
+    words = "live"
+    if standing.silent_seconds is not None:
+        words += f" · no progress for {duration_in_words(standing.silent_seconds)}"
+    elif standing.loss is not None and standing.loss.latest is not None:
+        words += f" · loss {standing.loss.latest:.4g}"
+    return "live", words, standing.elapsed_seconds
 
 
 def where_it_stands(folder: RunFolder) -> str:

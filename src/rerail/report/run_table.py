@@ -10,19 +10,33 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rerail.report.run_list import Entry
-from rerail.wording import counted, seconds_in_words
+from rerail.report.run_list import NOT_WELL, Entry
+from rerail.wording import counted, cut, seconds_in_words
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-_MARKS = {"live": "●", "stuck": "!", "failed": "✗", "ok": "✓", "folded": "▸"}
-_PLAIN_MARKS = {"live": "*", "stuck": "!", "failed": "x", "ok": "+", "folded": ">"}
-_COLOURS = {"live": "cyan", "stuck": "bold red", "failed": "red", "ok": "green"}
-_WIDE = 110  # columns from which on names are given more room
+_MARKS = {"live": "●", "stuck": "!", "failed": "✗", "swallowed": "!", "ok": "✓", "folded": "▸"}
+_PLAIN_MARKS = {
+    "live": "*",
+    "stuck": "!",
+    "failed": "x",
+    "swallowed": "!",
+    "ok": "+",
+    "folded": ">",
+}
+_COLOURS = {
+    "live": "cyan",
+    "stuck": "bold red",
+    "failed": "red",
+    "swallowed": "yellow",
+    "ok": "green",
+}
+_LEAST_NAME = 16
 _ROOM_FOR_HEADLINE = 60
 _LEAST_COMMAND = 12
 SHORTEST_KEY = 4  # of an id that is to be typed
+BY_A_BEGINNING = ("isolate", "verify", "study")  # groups that the beginning of their key names
 _OWN_RUNS = ("run", "restarts")  # of the user's own, not made by an experiment
 
 
@@ -38,7 +52,7 @@ def rows(
         lines = [
             line for entry in entries for line in [(entry, 0), *((m, 1) for m in entry.members)]
         ]
-    longest_name = 28 if width >= _WIDE else 16
+    longest_name = max(_LEAST_NAME, width // 4)
     cells = [_cells(entry, depth, short, now, longest_name) for entry, depth in lines]
     has_steps = any(row[3] for row in cells)
     cells.insert(0, ("run", "lasted", "ago", "step" if has_steps else "", "id"))
@@ -51,7 +65,7 @@ def rows(
     for (entry, _), (name, lasted, ago_, step, name_id) in zip(lines, cells[1:], strict=True):
         line = Text(no_wrap=True)
         is_folded = bool(entry.members) and not unfolds and entry.kind != "restarts"
-        is_over = entry.state in ("ok", "failed")
+        is_over = entry.state in ("ok", *NOT_WELL)
         mark = marks["folded" if is_folded and is_over else entry.state]
         line.append(f"{mark} ", style=_COLOURS[entry.state])
         line.append(f"{name:<{widths[0]}} ")
@@ -91,8 +105,8 @@ def _summary(entries: Sequence[Entry]) -> str:
     leaves = [leaf for entry in entries for leaf in entry.members or (entry,)]
     live = sum(leaf.state in ("live", "stuck") for leaf in leaves)
     # A trial that failed as it was expected to is no run that died.
-    failed = sum(entry.state == "failed" for entry in entries if entry.kind in _OWN_RUNS)
-    failed += sum(m.state == "failed" for e in entries if e.kind == "study" for m in e.members)
+    failed = sum(entry.state in NOT_WELL for entry in entries if entry.kind in _OWN_RUNS)
+    failed += sum(m.state in NOT_WELL for e in entries if e.kind == "study" for m in e.members)
     parts = [counted(len(leaves), "run")]
     parts += [f"{live} live"] if live else []
     parts += [f"{failed} failed"] if failed else []
@@ -102,16 +116,14 @@ def _summary(entries: Sequence[Entry]) -> str:
 def _cells(
     entry: Entry, depth: int, short: Mapping[str, str], now: float, longest_name: int
 ) -> tuple[str, str, str, str, str]:
-    name = "  " * depth + entry.name
-    if len(name) > longest_name:
-        name = name[: longest_name - 1] + "…"
+    name = cut("  " * depth + entry.name, longest_name)
     lasted = entry.elapsed_seconds
     return (
         name,
         "" if lasted is None else seconds_in_words(lasted),
         ago(now - entry.started_unix),
         "" if entry.step is None else f"{entry.step:,}",
-        "" if entry.kind == "study" else short.get(entry.id, entry.id),
+        short.get(entry.id, entry.id),
     )
 
 
@@ -145,7 +157,7 @@ def short_ids(runs: Sequence[str], entries: Sequence[Entry]) -> dict[str, str]:
         end = run.rpartition("-")[2]
         is_enough = len(end) == SHORTEST_KEY and ends[end] == 1 and end not in starts
         short[run] = end if is_enough else run
-    keys = [entry.id for entry in entries if entry.kind in ("isolate", "verify")]
+    keys = [entry.id for entry in entries if entry.kind in BY_A_BEGINNING]
     for key in keys:
         length = SHORTEST_KEY
         while length < len(key) and (

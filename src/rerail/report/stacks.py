@@ -13,7 +13,7 @@ from rerail.platform.own_code import innermost_own, is_own
 from rerail.platform.patterns import linear
 from rerail.records import Crash, NativeFrame, ThreadStack
 from rerail.report.document import Block, Listing, ListingLine, Paragraph, Section
-from rerail.wording import file_name
+from rerail.wording import file_name, symbol_in_words
 
 _MOST_FRAMES = 60
 _INSTALLED = linear(r".*/(?:(?:site|dist)-packages|lib/python[\d.]+)/")
@@ -89,7 +89,8 @@ def _python_lines(thread: ThreadStack) -> list[ListingLine]:
 def _native(frame: NativeFrame) -> str:
     where = file_name(frame.library) if frame.library else "?"
     offset = f"+{frame.offset:#x}" if frame.offset is not None else ""
-    return f"{frame.function or '(no symbol)'}  {where}{offset}"
+    name = symbol_in_words(frame.function) if frame.function else "(no symbol)"
+    return f"{name}  {where}{offset}"
 
 
 def _short_path(path: str) -> str:

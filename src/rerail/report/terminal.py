@@ -14,6 +14,7 @@ import textwrap
 from typing import Any, TextIO
 
 from rerail.catalogue import load_catalogue
+from rerail.diagnosis import ending_of_document, summary_of
 from rerail.platform.os_text import printable
 from rerail.wording import LEAST, cut, percent
 
@@ -31,12 +32,21 @@ _SAFETY = {
 }
 
 
-def show(document: dict[str, Any], stream: TextIO) -> None:
-    """Write the answer; colours only where a terminal shows them."""
+def show(
+    document: dict[str, Any], stream: TextIO, *, mark: str = "", is_brief: bool = False
+) -> None:
+    """Write the answer, behind a mark if there is one; colours only where a terminal shows them."""
     is_terminal = stream.isatty()
     width = min(shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns, _WIDEST)
     colours = is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    stream.write(render(document, width if is_terminal else _plain_width(), colours=colours))
+    text = render(
+        document,
+        width if is_terminal else _plain_width(),
+        colours=colours,
+        mark=mark,
+        is_brief=is_brief,
+    )
+    stream.write(text)
     stream.flush()
 
 
@@ -47,8 +57,15 @@ def _plain_width() -> int:
         return PLAIN_WIDTH
 
 
-def render(document: dict[str, Any], width: int = PLAIN_WIDTH, *, colours: bool = False) -> str:
-    """The whole answer, ending with a newline."""
+def render(
+    document: dict[str, Any],
+    width: int = PLAIN_WIDTH,
+    *,
+    colours: bool = False,
+    mark: str = "",
+    is_brief: bool = False,
+) -> str:
+    """The whole answer, or the sentence with where to read on; it ends with a newline."""
     from rerail.report.terminal_facts import what_was_happening
 
     page = _Page(width, colours)
@@ -56,11 +73,15 @@ def render(document: dict[str, Any], width: int = PLAIN_WIDTH, *, colours: bool 
     facts = document.get("facts") or {}
     causes = document.get("causes") or []
     summary = str(outcome.get("summary") or "It is not known how it ended.")
+    summary = summary_of(summary, ending_of_document(document))
     headline = str(document.get("headline") or summary)
     has_failed = bool(causes) or outcome.get("kind") not in ("ok", "unknown")
-    page.paragraph(headline, style=_BOLD + _RED if has_failed else _BOLD)
+    page.paragraph(mark + headline, style=_BOLD + _RED if has_failed else _BOLD)
+    if is_brief:
+        _read_on(page, str(document.get("run") or ""))
+        return page.text()
     if causes:
-        _cause(page, causes[0], headline, facts)
+        _cause(page, causes[0], facts)
     if document.get("second_opinion"):
         page.item("asked", second_opinion(document["second_opinion"]))
     if not _says(headline, summary):
@@ -100,16 +121,15 @@ def _nothing_found(outcome: dict[str, Any], facts: dict[str, Any]) -> str:
     return "No cause in the catalogue fits what was observed."
 
 
-def _cause(page: _Page, cause: dict[str, Any], headline: str, facts: dict[str, Any]) -> None:
+def _cause(page: _Page, cause: dict[str, Any], facts: dict[str, Any]) -> None:
     """The class and its id. That an exception was raised is certain, only its reason is not."""
-    title = "" if _says(headline, cause["title"]) else f"{cause['title']}  "
     is_the_exception = load_catalogue().policy_of(cause["id"]).is_told_by_exception
     share = (
         ""
         if is_the_exception and facts.get("exception_text")
         else f", {percent(cause['probability'])}"
     )
-    page.item("cause", f"{title}({cause['id']}{share})", style=_BOLD)
+    page.item("cause", f"{cause['title']}  ({cause['id']}{share})", style=_BOLD)
 
 
 def second_opinion(opinion: dict[str, Any]) -> str:

@@ -82,7 +82,10 @@ def _after_the_last_step(facts: dict[str, Any]) -> str:
         return ""
     if step < total - 1 or total < 2:
         return ""
-    return f" That epoch was complete: it ended at the start of epoch {epoch + 1:g}, or before it."
+    return (
+        f" All steps of epoch {epoch:g} were done. The run ended after them, before the first step"
+        f" of epoch {epoch + 1:g}."
+    )
 
 
 def _where(facts: dict[str, Any]) -> list[str]:

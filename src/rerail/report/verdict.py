@@ -67,6 +67,12 @@ def cause_line(diagnosis: dict[str, Any], *, is_settled: bool = False) -> str:
     return f"{title} ({first.id}){share}" if title else f"{first.id}{share}"
 
 
+def first_fix(diagnosis: dict[str, Any]) -> RemedyView | None:
+    """The remedy that comes first, which stands at the top of the page."""
+    causes = cause_views(diagnosis)
+    return next(iter(causes[0].remedies), None) if causes else None
+
+
 def cause_views(diagnosis: dict[str, Any], *, is_settled: bool = False) -> list[CauseView]:
     found = []
     for position, cause in enumerate(as_list(diagnosis.get("causes"))[:_MOST_CAUSES]):

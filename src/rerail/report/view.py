@@ -12,6 +12,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 import rerail
+from rerail.diagnosis import ending_of, leading_probability_of
 from rerail.evidence import RecordedRun
 from rerail.live import gates_of
 from rerail.privacy import SecretRedactor
@@ -43,6 +44,7 @@ from rerail.report.verdict import (
     cited_lines,
     fact_list,
     facts_of,
+    first_fix,
     verdict_section,
     where_and_what,
 )
@@ -97,9 +99,10 @@ def document_of(
         sections=[section for section in sections if section is not None],
         run_id=run.info.id,
         generator=f"rerail {rerail.__version__}",
-        is_bad=bool(as_list(diagnosis.get("causes"))) or as_text(outcome.get("kind")) != "ok",
+        is_bad=ending_of(run.info.outcome, leading_probability_of(diagnosis)) != "ok",
         proof=proof,
         cause=cause_line(diagnosis, is_settled=is_settled(proof)),
+        fix=None if is_settled(proof) else first_fix(diagnosis),
     )
 
 

@@ -27,6 +27,7 @@ LOGS = {
     layout.VITALS_RECENT_OLD: (4 * MIB, 2_000),
     layout.STALLS: (8 * MIB, 1_000),
     layout.PROGRESS: (8 * MIB, 100_000),  # its writer makes them rare with time
+    layout.STEPS: (1 * MIB, 20_000),  # its writer makes them rare with time
     layout.OUTPUT_INDEX: (16 * MIB, 200_000),
 }
 PROCESS_ENTRIES = 300_000  # of all rows of a vitals file; each honest one has 50 bytes and more

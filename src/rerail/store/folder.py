@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -26,6 +27,7 @@ from rerail.records import (
     ProcessRecord,
     RunInfo,
     Stall,
+    StepRow,
     TrackedRun,
     VitalsRow,
 )
@@ -216,6 +218,19 @@ class RunFolder:
     def printed_progress(self, last_bytes: int | None = None) -> list[PrintedPoint]:
         """How far the training said that it was, oldest first; or the first time and the last."""
         return list(printed_points(read_objects(self.path / layout.PROGRESS, last_bytes)))
+
+    def step_history(self) -> list[StepRow]:
+        """Steps and losses of the whole run, thinned: as agents counted them, then as printed."""
+        rows = []
+        for value in read_objects(self.path / layout.STEPS):
+            with suppress(DecodeError):
+                row = decode(StepRow, value)
+                if has_plausible_times(row) and row.step > 0:
+                    rows.append(row)
+        return rows + [
+            StepRow(0, max(point.step or 0, point.steps), point.t_seconds, point.loss)
+            for point in self.printed_progress()
+        ]
 
     def last_printed(self) -> PrintedPoint | None:
         return next(reversed(self.printed_progress(_LAST_POINT_BYTES)), None)

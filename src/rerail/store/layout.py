@@ -31,6 +31,7 @@ VITALS_RECENT_OLD = "vitals.recent.old.jsonl"
 MAPS = "maps"
 STALLS = "stalls.jsonl"
 PROGRESS = "progress.jsonl"  # read from the output
+STEPS = "steps.jsonl"  # read from the black boxes
 AGENT = "agent"
 CRASHES = "crashes.json"
 AFTER = "after.json"

@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
+from rerail.diagnosis import ending_on_record
 from rerail.errors import RerailError
 from rerail.live import Snapshot, loss_of, memory_of, progress_of
 from rerail.platform.os_text import shown_value
@@ -118,7 +119,7 @@ class Look:
         standing: Message = {
             "run": info.id,
             "state": info.state,
-            "is_bad": self.is_over and (info.outcome is None or info.outcome.kind != "ok"),
+            "is_bad": self.is_over and ending_on_record(self._folder) != "ok",
             "summary": info.outcome.summary if info.outcome is not None else "",
             "is_stuck": self._stalled_at is not None,
             "stuck_seconds": None

@@ -25,8 +25,14 @@ _TIME = re.compile(r"vitals:([\d.]{1,20})", re.ASCII)
 # What the page shows in a way of its own.
 _SHOWN_ELSEWHERE = ("timeline", "output")
 _ON_GROUP_PAGE = ("What may be true", "Trials")
-GLYPHS = {"live": "●", "stuck": "!", "failed": "✗", "ok": "✓"}
-STATE_WORDS = {"live": "live", "stuck": "stuck", "failed": "failed", "ok": "ended well"}
+GLYPHS = {"live": "●", "stuck": "!", "failed": "✗", "swallowed": "!", "ok": "✓"}
+STATE_WORDS = {
+    "live": "live",
+    "stuck": "stuck",
+    "failed": "failed",
+    "swallowed": "exit code 0, but not well",
+    "ok": "ended well",
+}
 
 
 def render(template: str, written: str = "", **values: Any) -> str:

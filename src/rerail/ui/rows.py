@@ -12,11 +12,11 @@ from datetime import datetime, timezone
 from typing import Any
 
 from rerail import api
-from rerail.report.run_list import Entry
+from rerail.report.run_list import NOT_WELL, Entry
 from rerail.ui.settings import ROWS_PER_PAGE
 from rerail.wording import duration_in_words
 
-STATES = ("live", "stuck", "failed", "ok")
+STATES = ("live", "stuck", "failed", "swallowed", "ok")
 MOST_MEMBERS = 200  # of a group, in one answer
 
 
@@ -85,7 +85,7 @@ def _counts(entries: Sequence[Entry]) -> dict[str, int]:
     return {
         "runs": len(leaves),
         "live": sum(leaf.state in ("live", "stuck") for leaf in leaves),
-        "failed": sum(leaf.state == "failed" for leaf in leaves),
+        "failed": sum(leaf.state in NOT_WELL for leaf in leaves),
     }
 
 

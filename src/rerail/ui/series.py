@@ -181,7 +181,7 @@ def _memory(folder: RunFolder, table: VitalsTable, request: Request) -> dict[str
 
 
 def _told(chart: Any, folder: RunFolder, request: Request) -> dict[str, Any]:
-    """Step time and loss, as the report draws them: a few hundred steps at most."""
+    """Step time and loss of the whole run, as the report draws them."""
     x = list(chart.x)
     if request.by_step:
         steps = _steps_at(folder)
@@ -201,9 +201,9 @@ def _told(chart: Any, folder: RunFolder, request: Request) -> dict[str, Any]:
 
 
 def _steps_at(folder: RunFolder) -> dict[float, int]:
-    return {
-        round(point.t_seconds, 3): point.step for box in folder.boxes() for point in box.history
-    }
+    found = {round(row.t_seconds, 3): row.step for row in folder.step_history()}
+    told = (point for box in folder.boxes() for point in box.history)
+    return {**found, **{round(point.t_seconds, 3): point.step for point in told}}
 
 
 def _chart(

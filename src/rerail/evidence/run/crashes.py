@@ -29,7 +29,13 @@ from rerail.records import (
     ThreadStack,
 )
 from rerail.store import open_regular
-from rerail.wording import file_name, process_in_words, sentence, thread_in_words
+from rerail.wording import (
+    file_name,
+    process_in_words,
+    sentence,
+    symbol_in_words,
+    thread_in_words,
+)
 
 # Libraries that a fault surfaces in but that did not cause it: they were handed something bad.
 _BYSTANDERS = linear(
@@ -326,12 +332,12 @@ def _crash_sentence(
         thread = f"{thread_in_words(called)} (not the main thread)"
     text = f"{crash.signal} in {thread} of {who}"
     if function and library:
-        text += f", in {function}() of {library}"
+        text += f", in {symbol_in_words(function)}() of {library}"
     elif library:
         text += f", in {library}"
     caller = calling_frame(crash)
     if caller is not None:
-        of = f"{caller.function}() of " if caller.function else ""
+        of = f"{symbol_in_words(caller.function)}() of " if caller.function else ""
         text += f", called from {of}{file_name(caller.library or '')}"
     if kind is not None:
         address = f"0x{crash.address:x}" if crash.address is not None else "an unknown address"

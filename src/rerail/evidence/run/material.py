@@ -24,6 +24,7 @@ from rerail.records import (
     ProcessRecord,
     RunInfo,
     Stall,
+    StepRow,
     VitalsRow,
 )
 from rerail.store import RunFolder, training_box, with_boxes
@@ -40,6 +41,7 @@ class RecordedRun:
     processes: list[ProcessRecord] = field(default_factory=list)
     boxes: list[BlackBox] = field(default_factory=list)
     printed: PrintedPoint | None = None  # the last progress that the recorder read in the output
+    steps: list[StepRow] = field(default_factory=list)  # of the whole run, thinned
     crashes: list[Crash] = field(default_factory=list)
     vitals: list[VitalsRow] = field(default_factory=list)
     libraries: dict[str, list[MappedLibrary]] = field(default_factory=dict)
@@ -155,6 +157,7 @@ def read_material(folder: RunFolder, is_past: bool = False) -> RecordedRun:
         return run
     return replace(
         run,
+        steps=part("step history", folder.step_history, []),
         crashes=part("crashes", folder.crashes, []),
         libraries=part("native libraries", folder.libraries, {}),
         stalls=part("stalls", folder.stalls, []),

@@ -22,6 +22,8 @@ _FRAMEWORKS = {
     "pandas": "pandas",
 }
 
+_OF_A_GPU = ("libcuda.so", "libcudart", "libamdhip64", "libze_loader", "libascendcl", "libtpu")
+
 
 def read_uses(run: RecordedRun) -> list[str] | None:
     if not run.boxes:
@@ -37,7 +39,7 @@ def read_uses(run: RecordedRun) -> list[str] | None:
         "loader": bool(loaders),
         "loader-workers": has_workers or any(loader.workers for loader in loaders),
         "ranks": len(ranks) > 1 or any((box.world_size or 1) > 1 for box in run.boxes),
-        "cuda": any(name.startswith(("libcuda.so", "libcudart")) for name in names),
+        "cuda": any(name.startswith(_OF_A_GPU) for name in names),
     }
     folders = {
         part

@@ -84,15 +84,17 @@ def meaning_of(plan: Plan, stakes: Stakes | None, unit: str) -> str:
     """What each outcome would mean for what is believed."""
     if stakes is None:
         return ""
-    what = plan.changes[0] if len(plan.changes) == 1 else "this set"
+    one = plan.changes[0] if len(plan.changes) == 1 else ""
+    what, fix = (one, one) if one else ("these changes", "one of these changes")
     now = percent(stakes.now, 1)
     # In the model a set that failed once does not remove the failure: nothing is left of it.
-    crash = f"A crash rules {what} out ({now} now)"
+    crash = f"If this trial fails, {what} did not help (now {now} likely to help)"
     if stakes.leading_if_crashed is not None:
         then = stakes.leading_if_crashed
-        crash += f"; then likeliest: {then.text}, {percent(then.probability, 1)}"
+        crash += f"; then it is most likely that {then.text} ({percent(then.probability, 1)})"
     until = how_far(stakes.clean_until, None, unit)
-    return f"{crash}. Clean to {until}: {now} -> {percent(stakes.if_clean, 1)}."
+    clean = percent(stakes.if_clean, 1)
+    return f"{crash}. If it is clean until {until}, it is {clean} likely that {fix} helps."
 
 
 @dataclass(frozen=True)

@@ -120,15 +120,15 @@ def _summary(document: dict[str, Any], cost: Cost) -> list[str]:
     elif document["status"] == "proven":
         asked = document["confidence"]
         lines.append(
-            f"Proven to {percent(asked, 1)}: with {fix} it stayed clean for {clean}. Without, that"
-            f" would be luck with probability {luck}."
+            f"Proven to {percent(asked, 1)}: with {fix} it stayed clean for {clean}. Without"
+            f" the fix, a run stays clean for that long by luck in {luck} of cases."
         )
     else:
         lines.append(f"Not proven: {document['ended_because'] or 'not enough was seen'}.")
         if document["clean"]:
             lines.append(
-                f"With {fix} it stayed clean for {clean}, which is luck with probability"
-                f" {luck}. The same command goes on from here."
+                f"With {fix} it stayed clean for {clean}, which happens by luck"
+                f" in {luck} of cases. Type the same command again to go on from here."
             )
     lines += _before_words(document)
     lines += about_the_start(document)

@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any
 
 from rerail.experiments.verification.trace import Trace
-from rerail.wording import bytes_in_words, percent, share_in_percent
+from rerail.wording import bytes_in_words, percent, share_in_percent, short_number
 
 # Medians of fewer steps say more about the machine than about the change.
 _FEWEST_STEPS = 20
@@ -210,8 +210,9 @@ def _throughput_words(found: Throughput | None) -> str:
     between = f"between {lowest} and {share_in_percent(found.highest_change, '+.0f')}"
     if not found.can_be_told:
         how = "no change that can be told"
+    before, after = short_number(found.before), short_number(found.after)
     return (
-        f"Throughput: {found.before:.3g} steps/s before, {found.after:.3g} after"
+        f"Throughput: {before} steps/s before, {after} after"
         f" ({how}: {between} with {percent(_LEVEL)}; {found.steps} steps)."
     )
 

@@ -14,6 +14,7 @@ from rerail.preflight.audit.finding import Finding
 from rerail.preflight.audit.limits import find_limits
 from rerail.preflight.audit.runtimes import find_mapped_openmp
 from rerail.preflight.memory.components import batches_under_way, loader_settings
+from rerail.preflight.memory.growth import growth_bytes_per_step
 from rerail.preflight.memory.rehearsal import Rehearsal
 from rerail.wording import bytes_in_words, counted, percent
 
@@ -23,7 +24,7 @@ _NEAR_SHARE = 0.8
 def find_in_first_steps(rehearsal: Rehearsal, around: Mapping[str, Any]) -> list[Finding]:
     if rehearsal.ending == "failed":
         return [_failure(rehearsal)]
-    found = [_how_it_went(rehearsal)]
+    found = [_how_it_went(rehearsal), *_growth(rehearsal, around)]
     found += _openmp(rehearsal, around)
     settings = loader_settings(rehearsal)
     if settings is not None and settings.workers:
@@ -63,6 +64,30 @@ def _how_it_went(rehearsal: Rehearsal) -> Finding:
         "fine",
         f"Dry run: no optimizer step was seen within {seconds}; give it longer with --seconds",
     )
+
+
+def _growth(rehearsal: Rehearsal, around: Mapping[str, Any]) -> list[Finding]:
+    per_step = growth_bytes_per_step(rehearsal)
+    if per_step is None:
+        return []
+    available = (around.get("memory") or {}).get("available_bytes")
+    until = ""
+    if available:
+        until = f" At this pace the {bytes_in_words(available)} that are free now last for about"
+        until += f" {available // per_step:,} steps."
+    return [
+        Finding(
+            "host-memory-leak",
+            "risky",
+            f"Memory grew {bytes_in_words(per_step)} at every step of the dry run",
+            "The program keeps something of each step. A recorded run names what, and who holds"
+            f" it.{until}",
+            (
+                "keep numbers, not tensors: losses.append(loss.item())",
+                f"rerail run -- {shlex.join(rehearsal.command)}",
+            ),
+        )
+    ]
 
 
 def _failure(rehearsal: Rehearsal) -> Finding:

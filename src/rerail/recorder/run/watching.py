@@ -24,6 +24,7 @@ from rerail.recorder.tree.process import Process
 if TYPE_CHECKING:
     from rerail.recorder.metrics_file import MetricsFile
     from rerail.recorder.stragglers.watch import RankWatch
+    from rerail.recorder.vitals.step_history import StepHistory
 
 GATE_SECONDS = 0.5
 RANKS_SECONDS = 0.25
@@ -37,6 +38,7 @@ class Watching:
         self._stalling: Stalling | None = None
         self._metrics: MetricsFile | None = None
         self._ranks: RankWatch | None = None
+        self._steps: StepHistory | None = None
 
     def begin(self) -> None:
         parts, loop = self._parts, self._parts.loop
@@ -52,6 +54,7 @@ class Watching:
         if self._options.use_agent:
             copies = parts.box_copies
             loop.every(LOOK_SECONDS, "copies of black boxes", copies.look, first=LOOK_SECONDS)
+            loop.every(LOOK_SECONDS, "step history", self._look_at_steps, first=LOOK_SECONDS)
             loop.every(RANKS_SECONDS, "ranks", self._look_at_ranks, first=1.0)
         if self._options.metrics_file is not None:
             loop.every(METRICS_SECONDS, "metrics file", self._write_metrics, first=1.0)
@@ -123,6 +126,13 @@ class Watching:
             parts.sampling.cpu_seconds,
             printed_steps=said.steps if said else 0,
         )
+
+    def _look_at_steps(self) -> None:
+        if self._steps is None:
+            from rerail.recorder.vitals.step_history import StepHistory
+
+            self._steps = StepHistory(self._parts.writer)
+        self._steps.look()
 
     def _look_at_ranks(self) -> None:
         if self._ranks is None:
