@@ -26,7 +26,7 @@ from rerail.records import (
     Stall,
     VitalsRow,
 )
-from rerail.store import RunFolder, training_box, with_boxes
+from rerail.store import RunFolder, training_of, with_boxes
 
 T = TypeVar("T")
 
@@ -105,7 +105,7 @@ class RecordedRun:
 
     @cached_property
     def training_box(self) -> BlackBox | None:
-        return training_box(self.boxes)
+        return training_of(self.boxes, self.processes)[0]
 
     @property
     def end_t_seconds(self) -> float:

@@ -37,7 +37,11 @@ from rerail.evidence.text.resumption import Resumption
 from rerail.evidence.text.scan import Excerpt, read_excerpt
 from rerail.evidence.text.signatures import SYMPTOM, match_signatures
 from rerail.evidence.text.teardown import is_of_teardown, teardown_begins
-from rerail.evidence.text.tracebacks import find_tracebacks
+from rerail.evidence.text.tracebacks import (
+    TracebackText,
+    find_tracebacks,
+    with_those_it_quotes,
+)
 from rerail.evidence.text.wrapped import unwrapped, without_columns
 from rerail.platform.deadline import Deadline, no_deadline
 from rerail.platform.patterns import linear
@@ -155,6 +159,26 @@ def observe_text(
     """
     lines = list(to_lines(numbered))
     return _observe(lines, load_catalogue(), label, who, deadline or no_deadline())
+
+
+def observe_exception(
+    raised: TracebackText, words: list[Line], deadline: Deadline, who: str = ""
+) -> TextEvidence:
+    """What the catalogue says of an exception that a process recorded; `words`: its message."""
+    catalogue = load_catalogue()
+    tracebacks = with_those_it_quotes(raised, words)
+    quoted = {(found.file, line) for found in tracebacks for line in found.source_lines}
+    reader = TextObserver("exception", who, Resumption((), ()), catalogue.echoes)
+    reader.matches(
+        [
+            match
+            for match in match_signatures(catalogue, words, tracebacks, deadline)
+            if not match.cause.startswith(SYMPTOM) and not is_quoted_code(match, quoted)
+        ]
+    )
+    reader.tracebacks(tracebacks)
+    reader.raised()
+    return reader.found
 
 
 def _lines(excerpt: Excerpt, file: int) -> list[Line]:
