@@ -67,6 +67,7 @@ def read_exceptions(run: RecordedRun) -> list[Observation]:
                     "python_function": None,
                     "pid": box.pid,
                     "thread": box.exception_thread,
+                    "is_echo": box.exception_type.rpartition(".")[2] in (*ECHO_TYPES, *_OF_A_CHILD),
                     "t_seconds": process.ended_t_seconds if process else None,
                 },
             )
