@@ -6,7 +6,7 @@ from run_builders import box, info, process, recorded
 
 from rerail.diagnosis.from_evidence import diagnose
 from rerail.evidence.run.collect import collect_recorded
-from rerail.evidence.run.exceptions import as_python_prints_it
+from rerail.evidence.run.exceptions import traceback_of
 from rerail.records import Outcome, PythonFrame
 
 FRAMES = [
@@ -49,13 +49,25 @@ def test_an_exception_of_a_thread_does_not_say_where_the_run_failed() -> None:
     assert seen.data["thread"] == "Thread-1"
 
 
-def test_a_box_is_written_down_as_python_prints_it() -> None:
-    text = as_python_prints_it(box(exception_frames=FRAMES, **BAD_ZIP))
-    first, *frames, last = text.split("\n")
-    assert first == "Traceback (most recent call last):"
-    assert frames[0] == '  File "/home/me/train.py", line 3, in <module>'
-    assert last == "zipfile.BadZipFile: File is not a zip file"
-    assert as_python_prints_it(box(exception_type="KeyError")) == "KeyError"
+def test_a_recorded_exception_is_matched_as_data() -> None:
+    raised, words = traceback_of(box(exception_frames=FRAMES, **BAD_ZIP))
+    assert raised.frames[0] == ("/home/me/train.py", 3, "<module>")
+    assert (raised.type, raised.full_type) == ("BadZipFile", "zipfile.BadZipFile")
+    assert [line.text for line in words] == ["zipfile.BadZipFile: File is not a zip file"]
+    bare, words = traceback_of(box(exception_type="KeyError"))
+    assert not bare.frames and [line.text for line in words] == ["KeyError"]
+
+
+def test_the_words_of_a_message_are_not_taken_for_progress_or_for_ranks() -> None:
+    said = "step 7/9: a sample is bad\n\n[rank3]: loss: nan\nTraining finished"
+    run = recorded(
+        info=info(ENDED),
+        processes=[process(exit_code=1)],
+        boxes=[box(exception_type="Bad", exception_text=said, exception_frames=FRAMES)],
+    )
+    facts = collect_recorded(run).facts
+    assert not {"last_step", "total", "loss", "failed_first"} & set(facts)
+    assert facts["exception_text"].startswith("Bad: step 7/9: a sample is bad")
 
 
 def test_what_a_launcher_says_of_its_child_is_not_read_beside_the_childs_own_words() -> None:

@@ -98,11 +98,14 @@ def weigh(evidence: Evidence, catalogue: Catalogue) -> dict[str, Case]:
     unimportant = _pids_done_without(evidence)
     has_failed = evidence.outcome.kind != "ok"
     ended_well = not has_failed and not _trained_nothing(evidence)
+    # A line at level INFO or below is never more than context to an exception.
+    is_raised = _is_ended_by_an_exception(evidence)
     for observation in evidence.observations:
         is_of_those = observation.data.get("pid") in unimportant
         is_tidying = observation.kind == "death" and observation.data.get("is_tidying")
         # Words that sound like a failure, of a run that is known to have ended well.
         is_idle = ended_well and _only_sounds_like_a_failure(observation)
+        is_idle = is_idle or (is_raised and bool(observation.data.get("is_context")))
         if not (is_of_those or is_tidying or is_idle or _is_our_own_doing(observation, evidence)):
             by_kind.setdefault(observation.kind, []).append(observation)
     cases: dict[str, Case] = {}
@@ -119,6 +122,17 @@ def weigh(evidence: Evidence, catalogue: Catalogue) -> dict[str, Case]:
     if evidence.outcome.kind == "hang" or _is_a_hang(cases):
         return _without_who_ended_the_hang(cases, by_kind)
     return cases
+
+
+def _is_ended_by_an_exception(evidence: Evidence) -> bool:
+    """Whether nothing caught an exception that is no echo of another process's end."""
+    return evidence.outcome.kind in ("exit", "unknown") and any(
+        o.kind in ("exception", "traceback")
+        and o.data.get("type")
+        and not any(o.data.get(name) for name in ("is_echo", "is_lone", "thread", "is_context"))
+        and not _was_survived(o)
+        for o in evidence.observations
+    )
 
 
 def _is_a_hang(cases: dict[str, Case]) -> bool:

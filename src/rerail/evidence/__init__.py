@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from rerail.evidence.run.trend import trend_of
     from rerail.evidence.run.where import process_name
     from rerail.evidence.text.inputs import Inputs, Log, find_inputs, inputs_of_stream
-    from rerail.evidence.text.last_progress import last_progress
     from rerail.evidence.text.lines import Line, to_lines
     from rerail.evidence.text.logs import Listener, collect_logs, observe_text
     from rerail.evidence.text.observing import TextEvidence
@@ -52,7 +51,6 @@ __all__ = [
     "find_inputs",
     "find_progress",
     "inputs_of_stream",
-    "last_progress",
     "learn_records",
     "libraries_by_process",
     "limit_at_start",
@@ -96,7 +94,6 @@ __getattr__ = door(
         "find_inputs": "text.inputs",
         "find_progress": "text.progress",
         "inputs_of_stream": "text.inputs",
-        "last_progress": "text.last_progress",
         "learn_records": "run.private_texts",
         "libraries_by_process": "run.libraries",
         "limit_at_start": "run.limits",

@@ -15,8 +15,18 @@ from statistics import fmean
 
 from rerail.live.snapshot import Snapshot
 from rerail.platform.patterns import linear
+from rerail.platform.printed_progress import is_of_training
 from rerail.records import BlackBox, StepPoint
-from rerail.store import box_of_output, has_counted, training_box
+from rerail.store import (
+    TrainingProgress,
+    bar_of,
+    box_of_output,
+    counted_by,
+    has_counted,
+    of_the_last_program,
+    progress_on_record,
+    training_box,
+)
 
 RATE_SECONDS = 60.0
 _FLAT = 0.01  # a change of the mean loss below this share is none
@@ -26,7 +36,6 @@ _BAR = linear(
     r"(?P<done>\d+)/(?P<total>\d+) \[(?:\d+:)?\d+:\d\d<(?P<left>(?:\d+:)?\d+:\d\d|\?)"
     r"(?:, +(?P<rate>[\d.]+)(?P<unit>[^\s/]*/s|s/[^\s,\]]+))?"
 )
-_COUNT = linear(r"(\d+)\s*/\s*(\d+)")
 
 
 @dataclass(frozen=True)
@@ -56,16 +65,29 @@ class Loss:
 
 
 def progress_of(snapshot: Snapshot, lines: Sequence[str]) -> Progress | None:
-    """As the agents counted it; by what was printed where they counted nothing. `lines` are the
-    last ones of the output, as a terminal shows them."""
+    """As `store.settle_progress` has it, with the pace. `lines` are the last ones of the output,
+    as a terminal shows them."""
+    settled = _settled(snapshot)
     said = box_of_output(snapshot.printed_progress)
     is_counted = has_counted(snapshot.boxes)
     boxes = [*snapshot.boxes] if is_counted or said is None else [*snapshot.boxes, said]
-    found = _progress_of(boxes, snapshot.now_seconds, snapshot.info.state == "running", lines)
-    if found is None or said is None:
+    found = _progress_of(
+        of_the_last_program(boxes, snapshot.processes),
+        snapshot.now_seconds,
+        snapshot.info.state == "running",
+        lines,
+    )
+    if found is None:
         return found
-    epoch = said.epoch if found.epoch is None else found.epoch
-    return replace(found, epoch=epoch, counted_by=found.counted_by if is_counted else "output")
+    steps = settled.step if settled.step is not None else found.steps
+    epoch = found.epoch if settled.epoch is None else int(settled.epoch)
+    source = settled.counted_by or ("agent" if is_counted or said is None else "output")
+    return replace(found, steps=steps, epoch=epoch, counted_by=source)
+
+
+def _settled(snapshot: Snapshot) -> TrainingProgress:
+    printed = snapshot.printed_progress
+    return progress_on_record(snapshot.boxes, snapshot.processes, printed[-1] if printed else None)
 
 
 def _progress_of(
@@ -97,13 +119,13 @@ def _progress_of(
 
 
 def loss_of(snapshot: Snapshot) -> Loss | None:
-    """As an agent saw it; it does not look at every step, so what was printed since goes before."""
-    said, box = box_of_output(snapshot.printed_progress), training_box(snapshot.boxes)
+    """The last one as it was settled, and the losses before it as an agent saw them."""
+    box = training_box(of_the_last_program(snapshot.boxes, snapshot.processes))
     found = _loss_of(box)
-    if found is None or box is None or said is None or said.loss is None:
-        return found or _loss_of(said)
-    is_newer = (said.last_progress_t_seconds or 0.0) >= (box.last_progress_t_seconds or 0.0)
-    return replace(found, latest=said.loss) if is_newer else found
+    if found is None:
+        return _loss_of(box_of_output(snapshot.printed_progress))
+    settled = _settled(snapshot).loss
+    return found if settled is None else replace(found, latest=settled)
 
 
 def _loss_of(box: BlackBox | None) -> Loss | None:
@@ -129,7 +151,7 @@ class _Bar:
 
 def _last_bar(printed: Sequence[str]) -> _Bar | None:
     for text in reversed(printed[-3:]):
-        bars = list(_BAR.finditer(text))
+        bars = [one for one in _BAR.finditer(text) if is_of_training(text[: one.start()])]
         if bars:
             found = bars[-1]  # of several on one line the last is the innermost
             left = None
@@ -165,10 +187,7 @@ def _eta_seconds(
 def _count_of(box: BlackBox | None) -> tuple[int | None, int | None]:
     if box is None:
         return None, None
-    found = _COUNT.search(box.progress_text or "")
-    if found:
-        return int(found[1]), int(found[2])
-    return None, box.progress_total
+    return bar_of(box) or (None, counted_by(box)[1])
 
 
 def _rate(history: Sequence[StepPoint]) -> float | None:

@@ -134,6 +134,7 @@ _STEP = linear(
     re.IGNORECASE,
 )
 _SIZE_OR_SHARE = linear(r"[\d.]*\s*(?:[KMGT]i?B\b|%)", re.IGNORECASE)  # "step 12 MB" is no step
+_TIME_OF_DAY = linear(r" \d\d:\d\d:\d\d\b")  # Tornado's logger: [I 261119 21:22:57 cv:61]
 _EPOCH = linear(
     r"(?:^|\W)(?:epoch\"?'?[\s:=#\[(]*'?(\d+(?:\.\d+)?)(?:\s*/\s*(\d+))?"
     r"|epochs\W{1,3}(\d+)\s*/\s*(\d+))",
@@ -284,16 +285,22 @@ def _is_set(found: re.Match[str], settings: list[tuple[int, int]]) -> bool:
 def _bar(text: str) -> re.Match[str] | None:
     """A bar of the training itself; what loads and saves draws others beside it."""
     found = _BAR.search(text)
-    if found is None:
-        return None
-    title = _TITLE.search(text[: found.start()])
-    return found if title is None or _OF_TRAINING.search(title.group()) else None
+    if found is None or text[found.end(found.lastindex or 0) :].startswith("/"):
+        return None  # Rich's logger begins a line with a date: [11/18/26 14:02:11]
+    return found if is_of_training(text[: found.start()]) else None
+
+
+def is_of_training(title: str) -> bool:
+    """Whether what stands before a bar names the training, or nothing."""
+    found = _TITLE.search(title)
+    return found is None or _OF_TRAINING.search(found.group()) is not None
 
 
 def _step(text: str, settings: list[tuple[int, int]]) -> re.Match[str] | None:
     for found in itertools.islice(_STEP.finditer(text), _MOST_FOUND):
-        is_size = _SIZE_OR_SHARE.match(text[found.end() : found.end() + 40])
-        if not is_size and not _is_set(found, settings):
+        following = text[found.end() : found.end() + 40]
+        is_other = _SIZE_OR_SHARE.match(following) or _TIME_OF_DAY.match(following)
+        if not is_other and not _is_set(found, settings):
             return found
     return None
 

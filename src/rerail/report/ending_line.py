@@ -11,8 +11,6 @@ from pathlib import Path
 from rerail.store import RunFolder
 from rerail.wording import duration_in_words
 
-LINES_READ = 200  # from the end of the output
-
 
 def finish_line(path: Path) -> str:
     folder = RunFolder(path)
@@ -26,16 +24,7 @@ def finish_line(path: Path) -> str:
 
 def last_step_and_loss(folder: RunFolder) -> tuple[int | None, float | None]:
     """How far it has come, as its user counts; None for what it does not say."""
-    from rerail.evidence import last_progress
-
-    tail = folder.output().tail(LINES_READ)
-    step, loss = last_progress(
-        (number, line.text.decode("utf-8", "replace")) for number, line in enumerate(tail, 1)
-    )
-    if step is not None:
-        return step, loss
     from rerail.live import build, take_snapshot
 
     view = build(take_snapshot(folder))
-    counted = view.progress.steps if view.progress else None
-    return counted, loss if loss is not None or not view.loss else view.loss.latest
+    return view.progress.steps if view.progress else None, view.loss.latest if view.loss else None

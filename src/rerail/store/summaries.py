@@ -16,7 +16,7 @@ from rerail.errors import RerailError
 from rerail.records import RunInfo
 from rerail.store.codec import DecodeError, decode, dumps, loads
 from rerail.store.plausible import has_plausible_times, is_number
-from rerail.store.printed_box import box_of_output
+from rerail.store.progress import progress_on_record
 from rerail.store.sizes import folder_bytes
 
 if TYPE_CHECKING:
@@ -104,15 +104,15 @@ def _summary(
 
 
 def _step_on_record(folder: RunFolder) -> int | None:
-    """Of a run that nobody has explained: what the process that did most says of itself, or what
-    the program printed."""
+    """How far a run came that nobody has explained."""
     try:
-        counted = max((box.optimizer_steps or box.batches for box in folder.boxes()), default=0)
-        last = None if counted else folder.last_printed()
+        boxes, printed = folder.boxes(), folder.last_printed()
+        step = progress_on_record(boxes, folder.processes(), printed).step
     except RerailError:
         return None
-    said = box_of_output([last]) if last is not None else None
-    return said.optimizer_steps if said is not None else counted
+    if step is not None:
+        return step
+    return max((box.batches for box in boxes), default=0) or (printed.steps if printed else None)
 
 
 def _of(value: Any, name: str) -> Any:

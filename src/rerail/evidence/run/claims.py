@@ -13,10 +13,12 @@ from rerail.evidence.run.disks import full_mount_facts
 from rerail.evidence.run.exit_calls import exit_of_a_lost_worker, exit_of_the_program
 from rerail.evidence.run.facts import read_facts
 from rerail.evidence.run.material import RecordedRun
-from rerail.evidence.run.progress import NOT_TRAINING, not_of_another_job
+from rerail.evidence.run.progress import read_how_far
 from rerail.evidence.settle import Claim, settle, without
 from rerail.evidence.text.observing import TextEvidence
 from rerail.records import Observation
+
+_PROGRESS = ("last_step", "total", "epoch", "loss")  # settled once: `store.progress`
 
 
 def facts_of_run(
@@ -33,7 +35,7 @@ def facts_of_run(
         *read_chain(uncaught, text.observations),
         *read_worker_of_a_pool(uncaught, text.observations),
     ]
-    printed = [Claim("output", _of_the_training(text.facts, run)), *text.claims]
+    printed = [Claim("output", without(text.facts, _PROGRESS)), *text.claims]
     claims = [
         *read_facts(run, observations),
         *of_exception,
@@ -42,7 +44,9 @@ def facts_of_run(
         *exit_of_the_program(run),
     ]
     claims += _waited_for(settle([*of_exception, *printed]), observations)
-    facts = not_of_another_job(settle(claims, first), run)
+    facts = settle(claims, first)
+    how_far = read_how_far(run, facts.get("where") or {}, observations)
+    facts = settle([Claim("measured", {**facts, **how_far})])
     said = str(facts.get("exception_text") or "")
     facts.update(full_mount_facts(run, said, str(facts.get("file_in_hand") or "")))
     return facts
@@ -55,9 +59,3 @@ def _waited_for(raised: dict[str, Any], observations: Sequence[Observation]) -> 
     of = str(where.get("process"))
     is_of_one = any(one.get("thread") or f"(pid {one['pid']})" in of for one in lost)
     return [Claim("waited-for", {"where": where})] if where and is_of_one else []
-
-
-def _of_the_training(facts: dict[str, Any], run: RecordedRun) -> dict[str, Any]:
-    """How many steps an evaluation has is not how many the training has."""
-    box = run.training_box
-    return without(facts, ["total"]) if box is not None and box.phase in NOT_TRAINING else facts

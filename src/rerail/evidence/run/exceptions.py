@@ -1,9 +1,10 @@
 """Uncaught exceptions of any process, read by the same catalogue as those in the output.
 
 In: the black boxes, which hold what each process's own hook saw: type, message and frames. Out:
-one `exception` observation per process, and what the text readers see when the exception is
-written down as Python would have printed it. So a rank whose output went elsewhere, or a worker
-whose traceback nobody printed, gets the same answer as one in the log.
+one `exception` observation per process, and what the catalogue says of type, message and frames as
+they were recorded. So a rank whose output went elsewhere, or a worker whose traceback nobody
+printed, gets the same answer as one in the log. Only the message is read as text, since it may
+quote another traceback.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from typing import Any
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.where import process_name, where_of
 from rerail.evidence.settle import Claim
-from rerail.evidence.text.logs import observe_text
+from rerail.evidence.text.lines import Line, to_lines
+from rerail.evidence.text.logs import observe_exception
 from rerail.evidence.text.observing import TextEvidence
 from rerail.evidence.text.ranks import ECHO_TYPES
+from rerail.evidence.text.tracebacks import TracebackText
 from rerail.platform.deadline import Deadline
 from rerail.platform.own_code import innermost_own, is_own, named_function
 from rerail.platform.patterns import linear
@@ -26,7 +29,6 @@ from rerail.wording import process_in_words, sentence
 
 MOST_READ = 16  # different exceptions; of 512 ranks most say the same
 _NO_FAILURE = ("SystemExit", "KeyboardInterrupt")
-_READ_KINDS = ("line", "traceback")
 # What a launcher raises because its child failed; the child's own exception tells why.
 _OF_A_CHILD = ("CalledProcessError", "ChildFailedError", "ProcessRaisedException")
 
@@ -65,6 +67,7 @@ def read_exceptions(run: RecordedRun) -> list[Observation]:
                     "python_function": None,
                     "pid": box.pid,
                     "thread": box.exception_thread,
+                    "is_echo": box.exception_type.rpartition(".")[2] in (*ECHO_TYPES, *_OF_A_CHILD),
                     "t_seconds": process.ended_t_seconds if process else None,
                 },
             )
@@ -79,7 +82,7 @@ def read_words_of_exceptions(
     observations: list[Observation] = []
     facts: dict[str, Any] = {}
     of_thread: dict[str, Any] = {}
-    seen: set[str] = set()
+    seen: set[Any] = set()
     first = next((o for o in recorded if o.kind == "failed-first"), None)
     echoes = set(first.data.get("others") or ()) if first else set()
     for box in sorted(run.boxes, key=lambda box: _importance(run, box, recorded)):
@@ -90,14 +93,14 @@ def read_words_of_exceptions(
             continue  # "connection closed by peer" is no trouble of the network's
         if kind in _OF_A_CHILD and facts:
             continue  # the child has said why: that `make` failed is no trouble with building
-        text = as_python_prints_it(box)
-        if text in seen:
+        same = (box.exception_type, box.exception_text, tuple(box.exception_frames))
+        if same in seen:
             continue
         if len(seen) == MOST_READ or deadline.skips("exceptions of further processes"):
             break
-        seen.add(text)
-        told = observe_text(list(enumerate(text.split("\n"), 1)), deadline, _stream(box) or "")
-        observations += [_of_box(o, box) for o in told.observations if o.kind in _READ_KINDS]
+        seen.add(same)
+        told = observe_exception(*traceback_of(box), deadline, _stream(box) or "")
+        observations += [_of_box(o, box) for o in told.observations]
         if not facts and (not box.exception_thread or _is_waited_for(box, recorded)):
             facts = _facts_of(run, box, told)
         elif not facts and not of_thread:
@@ -186,18 +189,21 @@ def is_of_a_lost_message(box: BlackBox) -> bool:
     return frame is not None and frame.file.endswith("torch/multiprocessing/spawn.py")
 
 
-def as_python_prints_it(box: BlackBox) -> str:
-    lines = ["Traceback (most recent call last):"] if box.exception_frames else []
+def traceback_of(box: BlackBox) -> tuple[TracebackText, list[Line]]:
+    """Return a recorded exception as the matcher of signatures takes one, and its own words."""
+    kind, message = str(box.exception_type), (box.exception_text or "").strip()
+    if box.exception_thread:
+        message = message.removeprefix(f"in {box.exception_thread}: ")
+    words = f"{kind}: {message}" if message else kind
+    lines = list(to_lines(enumerate(words.split("\n"), 1)))
+    raised = TracebackText(1, len(lines), kind.rpartition(".")[2], kind)
+    raised.has_header = bool(box.exception_frames)
     frames = box.exception_frames
     for at in reversed(range(len(frames))):
         frame, callers = frames[at], ((f.file, f.function) for f in frames[at + 1 : at + 4])
         function = named_function(frame.function, list(callers), frame.file)
-        lines.append(f'  File "{frame.file}", line {frame.line}, in {function}')
-    message = (box.exception_text or "").strip()
-    if box.exception_thread:
-        message = message.removeprefix(f"in {box.exception_thread}: ")
-    lines.append(f"{box.exception_type}: {message}" if message else str(box.exception_type))
-    return "\n".join(lines)
+        raised.add_frame(frame.file, frame.line, function)
+    return raised, lines
 
 
 def _importance(

@@ -13,7 +13,6 @@ from typing import Any
 from rerail.evidence.run.hit_limits import hit_limits
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.memory import limit_uses, memory_limits, tree_peak
-from rerail.evidence.run.progress import NOT_TRAINING, last_printed, seconds_without_a_step
 from rerail.evidence.run.ray_worker import ray_facts
 from rerail.evidence.run.stalls import hang_facts
 from rerail.evidence.run.uses import read_uses
@@ -27,7 +26,6 @@ from rerail.wording import ray_worker_in_words, role_in_words
 def read_facts(run: RecordedRun, observations: Sequence[Observation]) -> list[Claim]:
     """Return what the record itself says, without a text that was read."""
     measured = {
-        **_progress_facts(run, observations),
         **_memory_facts(run, observations),
         **_resource_facts(run, observations),
         **_setting_facts(observations),
@@ -98,77 +96,6 @@ def _command_facts(run: RecordedRun) -> dict[str, Any]:
 
 def _first(observations: Sequence[Observation], kind: str) -> Observation | None:
     return next((o for o in observations if o.kind == kind), None)
-
-
-def _progress_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[str, Any]:
-    box = next((o for o in observations if o.kind == "progress" and not _is_printed(o)), None)
-    printed = last_printed(observations)
-    seen = box.data if box else {}
-    said = printed.data if printed else {}
-    facts = {
-        "last_step": last_step(run, said, seen),
-        "optimizer_steps": seen.get("step"),
-        "epoch": _whole(said.get("epoch", seen.get("epoch"))),
-        "phase": seen.get("phase") or said.get("phase"),
-        "loss": _jsonable(said.get("loss", seen.get("loss"))),
-        "loss_trend": seen.get("loss_trend"),
-        "total": None
-        if seen.get("phase") in NOT_TRAINING
-        else said.get("total", seen.get("total")),
-    }
-    training = run.training_box
-    if training is not None and training.batch_shapes:
-        facts["batch_shapes"] = training.batch_shapes
-    facts["seconds_without_step"] = seconds_without_a_step(run)
-    facts["is_first_step"] = (facts["last_step"] is None and _is_in_first_step(run)) or None
-    bad = _first(observations, "nonfinite-loss")
-    facts["nonfinite_since_step"] = bad.data.get("step") if bad else None
-    return facts
-
-
-def _is_in_first_step(run: RecordedRun) -> bool:
-    """Whether an exception came when the training had begun, and before its first step was done."""
-    raised = [box for box in run.boxes if box.exception_type]
-    return any(
-        not box.optimizer_steps and box.phase in ("train", "backward", "step") for box in raised
-    )
-
-
-def last_step(run: RecordedRun, said: dict[str, Any], seen: dict[str, Any]) -> int | None:
-    """What the agent counted, unless the program counts in another way than in optimizer steps.
-
-    It does where gradients are accumulated, where each epoch begins anew, after a resume, and by
-    one where it counts from zero (by two if it died before it printed the last); its own number is
-    then the one that the user knows. While it evaluates or saves, the last bar counts something
-    else than steps of the training.
-    """
-    printed, counted = said.get("step"), seen.get("step")
-    if counted and seen.get("phase") in NOT_TRAINING:
-        return int(counted)
-    if printed is None or not counted:
-        return counted if printed is None else printed
-    box = run.training_box
-    accumulates = box is not None and (box.backward_per_step or 1) > 1.05
-    # A full bar says that an epoch is done, and not which step that was.
-    is_per_epoch = said.get("total") is not None and printed < said["total"] < counted
-    if accumulates or is_per_epoch or printed > counted or counted - printed <= 2:
-        return int(printed)
-    return int(counted)
-
-
-def _is_printed(observation: Observation) -> bool:
-    return observation.source.startswith("output:")
-
-
-def _whole(value: object) -> object:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _jsonable(loss: object) -> object:
-    """NaN and infinity have no number in JSON: they go as text."""
-    if isinstance(loss, float) and (loss != loss or loss in (float("inf"), float("-inf"))):
-        return str(loss)
-    return loss
 
 
 def _crash_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[str, Any]:

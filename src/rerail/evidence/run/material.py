@@ -27,7 +27,7 @@ from rerail.records import (
     StepRow,
     VitalsRow,
 )
-from rerail.store import RunFolder, training_box, with_boxes
+from rerail.store import RunFolder, training_of, with_boxes
 
 T = TypeVar("T")
 
@@ -107,7 +107,7 @@ class RecordedRun:
 
     @cached_property
     def training_box(self) -> BlackBox | None:
-        return training_box(self.boxes)
+        return training_of(self.boxes, self.processes)[0]
 
     @property
     def end_t_seconds(self) -> float:

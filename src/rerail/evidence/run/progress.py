@@ -11,20 +11,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from rerail.evidence.run.material import RecordedRun
 from rerail.platform.patterns import linear
-from rerail.records import BlackBox, Observation
+from rerail.records import BlackBox, Observation, PrintedPoint, ProcessRecord
+from rerail.store import (
+    SEEN_LATE_SECONDS,
+    counted_by,
+    printed_by,
+    settle_progress,
+    training_of,
+)
 from rerail.wording import counted, file_name, sentence
 
 _MOST_FILES = 3
-# Phases in which a progress bar counts something else than steps of the training.
-NOT_TRAINING = ("validate", "test", "predict", "saving")
-
-
 _STEPS_OF_A_PACE, _LONG_PACES, _LONG_SECONDS = 3, 8, 10.0
-_SEEN_LATE_SECONDS = 0.1  # the end of a process, whose parent has begun the next one
 _CHILD = linear(r"^child process .{0,80}\(pid (?P<pid>\d{1,9})\)$")
 
 
@@ -40,10 +43,8 @@ def read_progress(run: RecordedRun) -> list[Observation]:
 
 
 def _progress(run: RecordedRun, box: BlackBox) -> Observation:
-    told = _told_step(box)
-    data: dict[str, Any] = {"step": box.optimizer_steps or None, "counted_by": "agent"}
-    if told is not None:
-        data["step"] = told
+    step, total = counted_by(box)
+    data: dict[str, Any] = {"step": step, "counted_by": "agent"}
     words = []
     if box.epoch is not None:
         data["epoch"] = box.epoch
@@ -54,8 +55,8 @@ def _progress(run: RecordedRun, box: BlackBox) -> Observation:
     if box.loss is not None:
         data["loss"] = box.loss
         words.append(f"with loss {box.loss:.4g}")
-    if box.progress_total:
-        data["total"] = box.progress_total
+    if total:
+        data["total"] = total
     text = counted(box.optimizer_steps, "optimiser step") + " done"
     if not box.optimizer_steps and box.batches:
         data["batches"] = box.batches
@@ -71,13 +72,6 @@ def _progress(run: RecordedRun, box: BlackBox) -> Observation:
     if box.rank is not None:
         data["rank"] = box.rank
     return Observation("progress", sentence(text), f"box:{box.pid}", data)
-
-
-def _told_step(box: BlackBox) -> int | None:
-    """The number that the program gave to `rerail.step`, which is the one its user knows."""
-    label, _, numbers = (box.progress_text or "").rpartition(" ")
-    count = numbers.partition("/")[0]
-    return int(count) if label == "step" and count.isdecimal() else None
 
 
 def loss_trend(box: BlackBox) -> str | None:
@@ -184,27 +178,83 @@ def read_loaded_files(run: RecordedRun) -> list[Observation]:
     ]
 
 
-def last_printed(observations: Sequence[Observation]) -> Observation | None:
-    """The last `progress` that the output itself showed."""
-    printed = [o for o in observations if o.kind == "progress" and o.source.startswith("output:")]
-    return printed[-1] if printed else None
+def read_how_far(
+    run: RecordedRun, where: dict[str, Any], observations: Sequence[Observation]
+) -> dict[str, Any]:
+    """The facts of progress of the process that failed, at `where`, or else of the training."""
+    box, process = _speaker(run, where)
+    printed = _printed_by(run, process, observations)
+    found = settle_progress(box, printed)
+    facts = {
+        "last_step": found.step,
+        "optimizer_steps": counted_by(box)[0],
+        "epoch": _whole(found.epoch),
+        "phase": found.phase,
+        "loss": _jsonable(found.loss),
+        "loss_trend": loss_trend(box) if box is not None else None,
+        "total": found.total,
+        "batch_shapes": (box.batch_shapes or None) if box is not None else None,
+        "seconds_without_step": seconds_without_a_step(run),
+    }
+    facts["is_first_step"] = (found.step is None and _is_in_first_step(run)) or None
+    bad = next((o for o in observations if o.kind == "nonfinite-loss"), None)
+    facts["nonfinite_since_step"] = bad.data.get("step") if bad else None
+    return facts
 
 
-def not_of_another_job(facts: dict[str, Any], run: RecordedRun) -> dict[str, Any]:
-    """Without the step that another job of the launcher printed, when this one was not there."""
-    where = _CHILD.search(str((facts.get("where") or {}).get("process") or ""))
-    process = next((p for p in run.processes if where and p.pid == int(where["pid"])), None)
-    if process is None or run.printed is None or process.role != "child":
-        return facts
-    box = run.box_of(process)
-    ended, said = process.ended_t_seconds or run.end_t_seconds, run.printed.t_seconds
+def _speaker(
+    run: RecordedRun, where: dict[str, Any]
+) -> tuple[BlackBox | None, ProcessRecord | None]:
+    """Of several programs that a launcher starts, the one that failed; else the training."""
+    named = _CHILD.search(str(where.get("process") or ""))
+    process = next((p for p in run.processes if named and p.pid == int(named["pid"])), None)
+    if process is not None and process.role == "child":
+        box = run.box_of(process)
+        if box is not None or process is not run.main:
+            return box, process
+    return training_of(run.boxes, run.processes)
+
+
+def _printed_by(
+    run: RecordedRun, process: ProcessRecord | None, observations: Sequence[Observation]
+) -> PrintedPoint | None:
+    """The last progress in the output, if this process can have printed it."""
+    point = run.printed or _from_text(observations)
+    if run.printed is None or process is None or process.role != "child":
+        return printed_by(process, point) if run.printed is not None else point
+    ended = process.ended_t_seconds or run.end_t_seconds
     others = [p for p in run.processes if p.parent_pid == process.parent_pid]
     begun = [p.started_t_seconds for p in others if p.started_t_seconds > process.started_t_seconds]
-    is_later = any(ended - _SEEN_LATE_SECONDS <= t <= said for t in begun)
-    is_its_own = process.started_t_seconds <= said and not is_later
-    if is_its_own or (box is not None and box.optimizer_steps):
-        return facts
-    return {name: value for name, value in facts.items() if name not in ("last_step", "loss")}
+    is_of_another = any(ended - SEEN_LATE_SECONDS <= t <= run.printed.t_seconds for t in begun)
+    return None if is_of_another else printed_by(process, run.printed)
+
+
+def _from_text(observations: Sequence[Observation]) -> PrintedPoint | None:
+    """As read in the output of a run that is older than its recorder's own reading of progress."""
+    printed = [o for o in observations if o.kind == "progress" and o.source.startswith("output:")]
+    if not printed:
+        return None
+    said = printed[-1].data
+    point = PrintedPoint(math.inf, said.get("step"), said.get("total"), said.get("epoch"))
+    loss = said.get("loss")
+    return replace(point, loss=None if loss is None else float(loss), phase=said.get("phase"))
+
+
+def _is_in_first_step(run: RecordedRun) -> bool:
+    """Whether an exception came when the training had begun, and before its first step was done."""
+    raised = [box for box in run.boxes if box.exception_type]
+    return any(
+        not box.optimizer_steps and box.phase in ("train", "backward", "step") for box in raised
+    )
+
+
+def _whole(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _jsonable(loss: object) -> object:
+    """NaN and infinity have no number in JSON: they go as text."""
+    return str(loss) if isinstance(loss, float) and not math.isfinite(loss) else loss
 
 
 def seconds_without_a_step(run: RecordedRun) -> float | None:

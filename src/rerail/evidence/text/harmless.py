@@ -48,6 +48,14 @@ _INFORMS = linear(
 _LOGGED_TO_INFORM = linear(
     r"^[^a-z\n]{0,60}(?:INFO|DEBUG)\b|^.{0,80}[\[|(\s-](?:INFO|DEBUG|info|debug)[\]|):\s]"
 )
+# A line at level INFO or below, in the formats of logging, glog, Tornado, structlog and logfmt.
+_AT_LEVEL_INFO = linear(
+    r"^[^a-z\n]{0,60}\b(?:INFO|DEBUG|TRACE)\b|^.{0,120}[\[|(\s:-](?:INFO|DEBUG|TRACE)\s*[\]|):\s-]"
+    r"|^.{0,80}[\[|(](?:info|debug|trace)\s*[\]|)]|^(?:info|debug|trace)\b\s?:"
+    r"|^\[?[ID] ?\d{4,6} \d\d:\d\d|^[ID] [\w./-]+:\d+\]"
+    r"|\blevel(?:name)?\W{1,5}(?:info|debug|trace|INFO|DEBUG|TRACE)\b"
+)
+_LEVELS = ("INFO", "DEBUG", "TRACE", "info", "debug", "trace")
 # What TensorFlow says at that level when it waits for others, or has run out of memory.
 _INFORMS_OF_TROUBLE = linear(r"still waiting|has not (?:responded|joined)|stuck|bfc_allocator\.cc")
 _LOGS_TROUBLE = linear(
@@ -72,6 +80,13 @@ def is_python_warning(text: str) -> bool:
 
 def is_logged_as_warning(text: str) -> bool:
     return _LOGGED_AS_WARNING.search(text) is not None
+
+
+def is_context(text: str) -> bool:
+    """Whether the line calls itself information: it never tells what ended a program."""
+    if not (text.startswith(("I", "[I", "D", "[D")) or any(word in text for word in _LEVELS)):
+        return False
+    return _AT_LEVEL_INFO.search(text) is not None
 
 
 def only_warns(match: SignatureMatch) -> bool:

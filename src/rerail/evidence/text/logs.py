@@ -15,9 +15,7 @@ from typing import Any, cast
 
 from rerail.catalogue import Catalogue, load_catalogue
 from rerail.evidence.text.exits import find_exits
-from rerail.evidence.text.harmless import (
-    is_quoted_code,
-)
+from rerail.evidence.text.harmless import is_context, is_quoted_code
 from rerail.evidence.text.last_words import last_words
 from rerail.evidence.text.lines import Line, to_lines
 from rerail.evidence.text.observing import TextEvidence, TextObserver, first_observation
@@ -37,7 +35,11 @@ from rerail.evidence.text.resumption import Resumption
 from rerail.evidence.text.scan import Excerpt, read_excerpt
 from rerail.evidence.text.signatures import SYMPTOM, match_signatures
 from rerail.evidence.text.teardown import is_of_teardown, teardown_begins
-from rerail.evidence.text.tracebacks import find_tracebacks
+from rerail.evidence.text.tracebacks import (
+    TracebackText,
+    find_tracebacks,
+    with_those_it_quotes,
+)
 from rerail.evidence.text.wrapped import unwrapped, without_columns
 from rerail.platform.deadline import Deadline, no_deadline
 from rerail.platform.patterns import linear
@@ -157,6 +159,26 @@ def observe_text(
     return _observe(lines, load_catalogue(), label, who, deadline or no_deadline())
 
 
+def observe_exception(
+    raised: TracebackText, words: list[Line], deadline: Deadline, who: str = ""
+) -> TextEvidence:
+    """What the catalogue says of an exception that a process recorded; `words`: its message."""
+    catalogue = load_catalogue()
+    tracebacks = with_those_it_quotes(raised, words)
+    quoted = {(found.file, line) for found in tracebacks for line in found.source_lines}
+    reader = TextObserver("exception", who, Resumption((), ()), catalogue.echoes)
+    reader.matches(
+        [
+            match
+            for match in match_signatures(catalogue, words, tracebacks, deadline)
+            if not match.cause.startswith(SYMPTOM) and not is_quoted_code(match, quoted)
+        ]
+    )
+    reader.tracebacks(tracebacks)
+    reader.raised()
+    return reader.found
+
+
 def _lines(excerpt: Excerpt, file: int) -> list[Line]:
     return list(to_lines(excerpt.lines, file))
 
@@ -195,6 +217,15 @@ def _together(texts: list[TextEvidence]) -> Evidence:
     return Evidence(worst or texts[0].outcome, observations, facts, "logs")
 
 
+def _context(lines: Sequence[Line], raised: Sequence[TracebackText]) -> frozenset[int]:
+    """The numbers of lines at level INFO or below that are no part of an exception."""
+    whole = [found for found in raised if found.has_header or found.frames]
+    own = {number for found in whole for number in (found.last_line, *found.message_lines)}
+    return frozenset(
+        line.number for line in lines if line.number not in own and is_context(line.text)
+    )
+
+
 def _observe(
     lines: list[Line], catalogue: Catalogue, label: str, who: str, deadline: Deadline
 ) -> TextEvidence:
@@ -207,7 +238,9 @@ def _observe(
     last_line = next((line.number for line in reversed(lines) if line.text.strip()), -1)
     resumption = Resumption(points, finishes, last_line, last_begin(lines))
     raised = [t for t in tracebacks if t.type and not t.is_ignored]
-    is_told = any(not resumption.after(t.last_line, is_fatal=True) for t in raised)
+    lasting = [t for t in raised if not resumption.after(t.last_line, is_fatal=True)]
+    is_told = bool(lasting)
+    context = _context(lines, tracebacks)
     words = None if is_told else last_words(lines, resumption, quoted)
     spoken = [*tracebacks, words] if words else tracebacks
     torn_down = teardown_begins(lines, tracebacks, resumption)
@@ -216,7 +249,11 @@ def _observe(
         for match in match_signatures(catalogue, lines, spoken, deadline)
         if not is_of_teardown(match.line, match.text, torn_down)
     ]
-    reader = TextObserver(label, who, resumption, catalogue.echoes)
+    is_raised = any(found.has_header or found.frames for found in lasting)
+    if is_raised:  # what is only information has not ended it
+        exits = [found for found in exits if found.line.number not in context]
+        tracebacks = [found for found in tracebacks if found.last_line not in context]
+    reader = TextObserver(label, who, resumption, catalogue.echoes, context, is_raised)
     reader.words = words
     reader.matches(
         [

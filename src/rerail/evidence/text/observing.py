@@ -6,7 +6,7 @@ of docs/evidence.md. Promises: of each kind of observation a bounded number, the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,12 +66,20 @@ class TextObserver:
     """Turns what the finders found into observations with their sources."""
 
     def __init__(
-        self, label: str, who: str, resumption: Resumption, echoes: frozenset[str]
+        self,
+        label: str,
+        who: str,
+        resumption: Resumption,
+        echoes: frozenset[str],
+        context: Set[int] = frozenset(),
+        is_raised: bool = False,
     ) -> None:
         self.found = TextEvidence()
         self._label = label
         self._who = who
         self._resumption = resumption
+        self._context = context  # numbers of lines that only inform
+        self._silent = context if is_raised else frozenset[int]()  # of which no fact is taken
         self._echoes = echoes  # causes whose messages may only report another's end
         self.words: TracebackText | None = (
             None  # what the end says as an error, where nothing was raised
@@ -84,6 +92,7 @@ class TextObserver:
         self._cut_at: dict[str, Any] | None = None  # of a traceback whose last line is elsewhere
 
     def _add(self, kind: str, text: str, line: int, **data: Any) -> None:
+        data["is_context"] = line in self._context or None
         kept = {key: value for key, value in data.items() if value not in (None, "", ())}
         self.found.observations.append(
             Observation(kind, text[:SHOWN], f"{self._label}:{line}", kept)
@@ -123,10 +132,10 @@ class TextObserver:
                 is_last_words=self._is_in_words(match),
             )
             for fact, group in match.signature.facts.items():
-                if group in match.groups and not resumed:
+                if group in match.groups and not resumed and match.line not in self._silent:
                     self.found.facts.setdefault(fact, match.groups[group])
             self._causes_at.setdefault(match.line, set()).add(match.cause)
-            if not resumed and match.signature.weight >= 2:
+            if not resumed and match.signature.weight >= 2 and match.line not in self._silent:
                 is_echo = match.cause in self._echoes
                 self._trouble(match.stream, match.line, match.stamp, is_echo, match.text)
 
@@ -179,7 +188,7 @@ class TextObserver:
             is_echo = self._is_echo(found)
             if not (found.type or handled or found.is_dump) and (where := self._where(found)):
                 self._cut_at = where
-            if found.type and not handled:
+            if found.type and not handled and found.last_line not in self._silent:
                 fatal.append((found, is_echo))
                 self._trouble(found.stream, found.last_line, found.stamp, is_echo, found.text)
             self._add(

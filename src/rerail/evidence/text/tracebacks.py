@@ -190,6 +190,24 @@ def find_tracebacks(lines: Sequence[Line]) -> list[TracebackText]:
     return reader.finish()
 
 
+def with_those_it_quotes(raised: TracebackText, lines: Sequence[Line]) -> list[TracebackText]:
+    """Return a recorded exception and the tracebacks that its message holds, as a pool's does.
+
+    `lines` are the exception's own words, the first of them with its type.
+    """
+    quoted = [found for found in find_tracebacks(lines) if found.first_line > lines[0].number]
+    end = next((found.first_line for found in quoted), lines[-1].number + 1)
+    own = [line for line in lines if line.number < end]
+    raised.message_lines = [line.number for line in own]
+    said = "\n".join(line.text for line in own).removeprefix(raised.full_type)
+    raised.message = said.removeprefix(":").strip()[:_MOST_MESSAGE_CHARS]
+    caught = _CAUGHT.match(raised.message)
+    raised.is_chained = caught is not None and bool(quoted)
+    if caught is not None and quoted:
+        quoted[0].worker = f"DataLoader worker {caught['at']}"
+    return [raised, *quoted]
+
+
 class _Reader:
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
