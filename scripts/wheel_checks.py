@@ -25,6 +25,7 @@ NEEDED = (
     LIBRARY,
     "rerail/agent/stub/sitecustomize.py",
     "rerail/catalogue/compiled.json",
+    "rerail/catalogue/wordings/compiled.json",
     "rerail/py.typed",
 )
 LAUNCHERS = {"scripts/rerail", "scripts/rerail-python"}

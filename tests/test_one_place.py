@@ -77,3 +77,38 @@ def test_one_place_starts_polls_and_stops_trials() -> None:
     assert of_experiments(r"\brunning\.is_over\(") == {driver: 1}
     assert of_experiments(r"\brunning\.stop\(") == {driver: 1}
     assert set(of_experiments(r"\btime\.sleep\(")) <= {driver, "remedies/restart/restart.py"}
+
+
+# Modules of evidence that have patterns of their own: how many at most, and what they are of. What
+# a library says goes into catalogue/wordings, where each pattern has lines that it must match.
+PATTERNS_OF_EVIDENCE = {
+    "text/collectives.py": (1, "fields of a work item of NCCL"),
+    "text/exits.py": (1, "anchors a wording"),
+    "text/flight_dumps.py": (4, "names of files"),
+    "text/kernel_lines.py": (5, "fields of a line of the kernel"),
+    "text/last_words.py": (6, "what marks an error, in any program"),
+    "text/lines.py": (3, "prefixes and time stamps"),
+    "text/logs.py": (1, "names of files"),
+    "text/memory.py": (3, "a number behind a label"),
+    "text/native_stacks.py": (8, "frames of each tool"),
+    "text/rank_names.py": (7, "names of files"),
+    "text/rank_streams.py": (7, "prefixes of launchers"),
+    "text/rank_verdict.py": (1, "digits"),
+    "text/rank_words.py": (2, "a prefix, and a frame"),
+    "text/ranks.py": (3, "types of exceptions, and torchrun's table"),
+    "text/signatures.py": (2, "compiles the catalogue"),
+    "text/teardown.py": (2, "what C++ says when it is torn down"),
+    "text/tracebacks.py": (10, "the parts of a traceback"),
+    "text/wrapped.py": (1, "the columns of rich"),
+}
+
+
+def test_wordings_stand_in_the_catalogue() -> None:
+    found = {
+        name.removeprefix("evidence/"): count
+        for name, count in places_of(r"\blinear\(").items()
+        if name.startswith("evidence/text/")
+    }
+    allowed = {name: count for name, (count, _) in PATTERNS_OF_EVIDENCE.items()}
+    more = [name for name, count in found.items() if count > allowed.get(name, 0)]
+    assert more == [], "a new wording goes into src/rerail/catalogue/wordings/NAME.toml"

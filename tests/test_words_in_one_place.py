@@ -13,7 +13,6 @@ ONE_PLACE = {
         r'"h": *3600|"[km](?:i?b)?": *(?:1|60|10[02][04])\b|\bkmgt|\[kmgt',
         {
             "platform/typed_quantities.py": "the one parser",
-            "platform/printed_progress.py": "tells a printed size from a step",
             "evidence/text/memory.py": "sizes that libraries print, in their own units",
         },
     ),

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from rerail.catalogue import compiled, load_catalogue, loader
-from rerail.catalogue.compiled import digest, keep_compiled, read_compiled
+from rerail.catalogue import load_catalogue, loader
 from rerail.errors import FaultyCause
+from rerail.platform import compiled_data as compiled
+from rerail.platform.compiled_data import digest, keep_compiled, read_compiled
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def kept(tmp_path: Path) -> Path:
 
 
 def wanted() -> str:
-    return digest(loader.source_files())
+    return digest(loader.source_files(), loader.MADE_BY)
 
 
 def test_it_says_what_the_files_say(kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,18 +75,18 @@ def test_the_digest_is_of_content_and_place(tmp_path: Path) -> None:
     one = tmp_path / "gpu" / "a.toml"
     one.parent.mkdir()
     one.write_text("x")
-    before = digest([one])
+    before = digest([one], [])
     one.write_text("y")
-    assert digest([one]) != before
+    assert digest([one], []) != before
     one.write_text("x")
-    assert digest([one]) == before
+    assert digest([one], []) == before
     other = tmp_path / "data" / "a.toml"
     other.parent.mkdir()
     other.write_text("x")
-    assert digest([other]) != before
+    assert digest([other], []) != before
 
 
-@pytest.mark.parametrize("text", ["", "[", "[]", "null", '{"causes": []}', "[" * 100_000, "\0"])
+@pytest.mark.parametrize("text", ["", "[", "[]", "null", '{"tables": []}', "[" * 100_000, "\0"])
 def test_what_is_no_such_document_does_not_count(tmp_path: Path, text: str) -> None:
     path = tmp_path / compiled.NAME
     path.write_text(text)

@@ -12,7 +12,7 @@ from fuzz_mutations import mutate_bytes
 from fuzz_runner import HERE, Target
 
 from rerail.catalogue import load_catalogue, spaced
-from rerail.platform.printed_progress import SHAPES
+from rerail.platform.wordings import source_files, source_table
 
 sys.path.insert(0, str(HERE.parent))
 from adversarial import attacks  # the strings that nearly match a pattern
@@ -43,7 +43,12 @@ _LINES = [
     "\x1b[31mred\x1b[0m\rredrawn\rredrawn",
     "2026-11-17 10:00:00,123 INFO all well",
     "[Rank 0] WorkNCCL(SeqNum=12, OpType=ALLREDUCE, NumelIn=1)",
-    *(shape.example for shape in SHAPES),
+    *(
+        line
+        for path in source_files()
+        for each in source_table(path)["wording"]
+        for line in each["matches"]
+    ),
 ]
 
 

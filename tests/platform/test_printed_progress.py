@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from rerail.platform.printed_progress import LONGEST, MOST, SHAPES, Shape, read_line
 from rerail.platform.terminal_text import without_escapes
+from rerail.platform.wordings import FOLDER, source_table
 
+WORDINGS = source_table(FOLDER / "printed_progress.toml")
 Expected = tuple[int | None, int | None, float | None, float | None]
 
 # line, (step, total, epoch, loss)
@@ -122,8 +124,9 @@ def test_an_evaluation_is_no_step_of_the_training() -> None:
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 def test_each_shape_reads_its_own_example_alone(shape: Shape) -> None:
-    assert [other.name for other in SHAPES if other.pattern.search(shape.example)] == [shape.name]
-    said = read_line(shape.example)
+    [example] = next(each["matches"] for each in WORDINGS["wording"] if each["name"] == shape.name)
+    assert [other.name for other in SHAPES if other.pattern.search(example)] == [shape.name]
+    said = read_line(example)
     assert said is not None and said.step is not None
 
 

@@ -1,4 +1,4 @@
-"""Reads the cause files that lie beside this module, in one go and quickly (compiled.py).
+"""Reads the cause files that lie beside this module, in one go and quickly (compiled_data.py).
 
 `load_catalogue` raises `FaultyCause` for a file that is not complete, with every complaint.
 """
@@ -6,13 +6,11 @@
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rerail.catalogue.compiled import NAME, digest, document_of, keep_compiled, read_compiled
 from rerail.catalogue.literals import required_literals, spaced
 from rerail.catalogue.message_fixes import checked_fixes, fixes_from, with_literals
 from rerail.catalogue.model import Catalogue
@@ -20,6 +18,14 @@ from rerail.catalogue.schema import FAMILIES, cause_from, complaints
 from rerail.catalogue.template import new_cause, unfilled_lines
 from rerail.catalogue.what_where import checked_symptom, signs_of, symptom_from
 from rerail.errors import FaultyCause, UsageError
+from rerail.platform.compiled_data import (
+    NAME,
+    digest,
+    document_of,
+    keep_compiled,
+    parse_toml,
+    read_compiled,
+)
 from rerail.platform.user_files import create_user_file
 
 CAUSES = Path(__file__).parent / "causes"
@@ -27,13 +33,17 @@ SYMPTOMS = Path(__file__).parent / "symptoms"
 FIXES = Path(__file__).parent / "fixes"
 WHAT_WHERE = Path(__file__).parent / "what_where.toml"
 COMPILED = Path(__file__).parent / NAME
+MADE_BY = [
+    Path(__file__).with_name(name)
+    for name in ("literals.py", "message_fixes.py", "model.py", "schema.py", "what_where.py")
+]
 
 
 @functools.cache
 def load_catalogue() -> Catalogue:
     """Every cause, in the order of the families and then by id."""
     files = source_files()
-    wanted = digest(files)
+    wanted = digest(files, MADE_BY)
     tables = read_compiled(COMPILED, wanted, is_all_there_is=not files)
     if tables is None and not files:
         raise FaultyCause(f"{COMPILED} is damaged or missing.", "Install rerail again.")
@@ -63,8 +73,8 @@ def source_files() -> list[Path]:
 
 def read_tables() -> list[dict[str, Any]]:
     """Their tables, checked, in the same order."""
-    what_where = _parsed(WHAT_WHERE.read_text(encoding="utf-8"))
-    fixes = [checked_fixes(_parsed(p.read_text(encoding="utf-8")), p.stem) for p in fix_files()]
+    what_where = parse_toml(WHAT_WHERE.read_text(encoding="utf-8"))
+    fixes = [checked_fixes(parse_toml(p.read_text(encoding="utf-8")), p.stem) for p in fix_files()]
     return [
         *map(read_table, cause_files()),
         *map(read_symptom, symptom_files()),
@@ -86,7 +96,7 @@ def fix_files() -> list[Path]:
 
 
 def read_symptom(path: Path) -> dict[str, Any]:
-    return checked_symptom(_parsed(path.read_text(encoding="utf-8")), path.stem)
+    return checked_symptom(parse_toml(path.read_text(encoding="utf-8")), path.stem)
 
 
 def write_new_cause(cause_id: str, family: str, title: str) -> Path:
@@ -112,7 +122,7 @@ def read_table(path: Path) -> dict[str, Any]:
     if unfilled := unfilled_lines(text):
         raise FaultyCause(f"{name} is to be filled in:", "\n".join(unfilled))
     try:
-        table = _parsed(text)
+        table = parse_toml(text)
     except ValueError as error:
         raise FaultyCause(f"{name} is not TOML: {error}") from None
     found = complaints(table, path.stem)
@@ -121,16 +131,6 @@ def read_table(path: Path) -> dict[str, Any]:
     if found:
         raise FaultyCause(f"{name}: {'; '.join(found)}")
     return _with_literals(table)
-
-
-def _parsed(text: str) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-
-    table: dict[str, Any] = tomllib.loads(text)
-    return table
 
 
 def _with_literals(table: dict[str, Any]) -> dict[str, Any]:
@@ -145,8 +145,10 @@ def compile_unchecked(files: Sequence[Path] = ()) -> str:
 
     `files` are the sources that will lie beside it: none in a built package.
     """
-    tables = [_with_literals(_parsed(path.read_text(encoding="utf-8"))) for path in cause_files()]
+    texts = [path.read_text(encoding="utf-8") for path in cause_files()]
+    tables = [_with_literals(parse_toml(text)) for text in texts]
     tables += [read_symptom(path) for path in symptom_files()]
-    tables += [with_literals(_parsed(path.read_text(encoding="utf-8"))) for path in fix_files()]
-    tables.append(_parsed(WHAT_WHERE.read_text(encoding="utf-8")))
-    return document_of(tables, digest(files))
+    texts = [path.read_text(encoding="utf-8") for path in fix_files()]
+    tables += [with_literals(parse_toml(text)) for text in texts]
+    tables.append(parse_toml(WHAT_WHERE.read_text(encoding="utf-8")))
+    return document_of(tables, digest(files, MADE_BY))

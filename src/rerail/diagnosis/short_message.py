@@ -10,39 +10,15 @@ the middle is left out: the remedy and the place often stand at its end. The who
 from __future__ import annotations
 
 from rerail.platform.patterns import linear
+from rerail.platform.wordings import wordings
 from rerail.wording import cut, file_name
 
 MOST_MESSAGE = 180
-# XGBoost and others begin a message with "[18:40:29] /build/src/data/data.cc:522: ", torch some
-# with "[enforce fail at inline_container.cc:672] . ", gloo all with "[/build/…/pair.cc:534] ",
-# Jittor with "[f 0406 15:14:28.485 56 a.cc:266] ".
-_PLACE_IN_CPP = linear(
-    r"\[\d\d:\d\d:\d\d\] \S+:\d+: |\[enforce fail at [\w./-]{1,80}:\d+\] ?\.? ?"
-    r"|\[[\w./+-]{1,200}\.(?:cc|cpp|cu|h):\d+\] "
-    r"|\[[a-z] \d{4} \d\d:\d\d:\d\d[.\d]* \d+ [\w.-]+:\d+\] "
-)
-# Words, a place, and only then what is wrong: NCCL's errors, torch's own checks.
-_PLACE_WITHIN = linear(
-    r" (?:in|at):? \"?[\w./+-]{1,200}\.(?:cc|cpp|cu|cuh|h)\"?:\d+"
-    r"(?:, please report a bug to PyTorch\.|[,:]) "
-)
-# What a logger puts before the words.
-_OF_A_LOGGER = linear(
-    r"^(?:\[?[IWEF]\d{0,8} [^\]]{0,140}\][ :]*"  # glog, TensorFlow, c10d
-    r"|\[[^\]]{0,60}\d\d:\d\d[^\]]{0,60}\][ :]*|\[ *[+\d.]+\] *"  # a time, the kernel's time
-    r"|\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d[\d.,:Z+]*[ :]*"
-    r"|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL):[\w.]+:|Fatal: |error: |\(raylet\) "
-    r"|[\w.]+ - (?:DEBUG|INFO|WARNING|ERROR|CRITICAL) - |(?:ERROR|CRITICAL|FATAL)[ :|-]+"
-    r"|\d\d:\d\d:\d\d[.,\d]* [|-] "
-    r"|E[A-Z\d]\d{4}: (?:\[PID: \d+\] )?[\d:.-]{10,40} |worker-\d+: "  # Ascend, DeepSpeed
-    r"|libc\+\+abi: terminating (?:due to|with) uncaught exception of type [^ :]+(?:::[^ :]+)*: "
-    r"|\S{1,200}\.(?:cc|cpp|cu|cuh|h|mm?|py):\d+: )"
-)
-# Of the lines below the first: what says where it is, or what would do instead.
-_SAYS_WHERE_OR_INSTEAD = linear(
-    r"\bline \d+, column \d+|^(?:Did you mean|HINT|Hint|Available|Allowed|Valid|Expected|Use) "
-    r"|\b(?:use any of|(?:one of|did not have) the following|expected .{1,200} in input)\b"
-)
+_WORDINGS = wordings("short_message")
+_PLACE_IN_CPP = _WORDINGS["place-in-cpp"]
+_PLACE_WITHIN = _WORDINGS["place-within"]
+_OF_A_LOGGER = _WORDINGS["logger"]
+_SAYS_WHERE_OR_INSTEAD = _WORDINGS["where-or-instead"]
 _MOST_FURTHER = 2
 _COMMAND = linear(r"Command '\[('[^\]\n]*')\]'")
 _WORD = linear(r"'([^'\n]*)'")
@@ -52,20 +28,12 @@ _MOST_PREFIXES = 4
 _LEAST_WORDS = 8
 # What is wrong stands in the line below: load_state_dict; Keras and TensorFlow say no more before.
 _ONLY_ANNOUNCES = linear(r":$")
-_SAYS_NOTHING = linear(
-    r"Exception encountered when calling .{1,120}\.$|From /job:\S{1,80}:$|\d root error\(s\) found"
-)
+_SAYS_NOTHING = _WORDINGS["says-nothing"]
 _NUMBERED = linear(r"^\(\d\) ")
 # A sentence that goes on below, with one word: "Unable to load function" and its name.
 _IS_OPEN = linear(r"[^\W\d_]$")
-# torch.load says first what can be done about it, and what it refused only below that.
-_REFUSED = linear(
-    r"WeightsUnpickler error: (?P<what>[^\n]{1,200}?)(?: by default)?(?:\.\s|\.?\n|$)"
-)
-_SIZES = linear(
-    r"copying a param with shape torch\.Size\((?P<saved>\[[\d, ]*\])\) from checkpoint, "
-    r"the shape in current model is torch\.Size\((?P<model>\[[\d, ]*\])\)"
-)
+_REFUSED = _WORDINGS["refused"]
+_SIZES = _WORDINGS["sizes"]
 # Where an import came from: "cannot import name 'x' from 'y' (/usr/lib/…/y/__init__.py)".
 _FILE_OF_MODULE = linear(r" \((?P<path>/[^()]{1,400}\.(?:py|so))\)$")
 _OF_A_PACKAGE = linear(r"/(?:site|dist)-packages/|/lib(?:64)?/python\d")

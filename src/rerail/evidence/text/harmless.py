@@ -2,6 +2,7 @@
 
 In: the text of a line, or a match on it. Out: whether it only warns, says itself what was done
 instead, or is code that a traceback quotes. What is raised is never harmless by its words alone.
+The wordings are in catalogue/wordings/harmless.toml.
 """
 
 from __future__ import annotations
@@ -9,69 +10,23 @@ from __future__ import annotations
 from collections.abc import Container
 
 from rerail.evidence.text.signatures import SignatureMatch
-from rerail.platform.patterns import linear
+from rerail.platform.wordings import wordings
 
-# As Python's warnings module prints one: the program went on.
-_PYTHON_WARNING = linear(r"\.py:\d+: (?:\w+\.)*\w*Warning: |^\s*warnings\.warn\(")
-# Of these nobody has yet seen one that ended anything.
-_IDLE_WARNING = linear(
-    r"(?:\.py|>):\d+: (?:\w+\.)*(?:PendingDeprecation|Deprecation|VisibleDeprecation"
-    r"|Future|Tqdm|Syntax|Convergence|Resource|Experimental)Warning: |^\s*warnings\.warn\("
-)
-_LOGGED_AS_WARNING = linear(r"^.{0,100}(?:^|[\[|(\s-])WARN(?:ING)?[\]|):]|^\[\w+ W \d{4}-")
-# The line calls itself a warning, or says that it left a step out.
-_WARNS = linear(
-    r"(?i)^\W*(?:\w+: ?)?warn(?:ing)?\b|^W \w+/|\bskipp(?:ing|ed) (?:step|batch|update|iteration)"
-)
-_DEALT_WITH = linear(
-    r"(?i)\b(?:ignoring|ignored|skipp(?:ing|ed)|falling back|will fall ?back|using fallback"
-    r"|entering retry loop|continuing (?:anyway|without)|using internal implementation"
-    r"|resolved after|resum(?:ing|ed) normal|succeeded (?:after|on) (?:retry|attempt|\d)"
-    r"|(?:start|train)(?:ing|ed)? from scratch|trying (?:the )?next"
-    r"|(?:try|using|use) another (?:sample|index|one)"
-    r"|skip it|can (?:be )?(?:safely )?ignored?|safe to ignore|no action (?:is )?needed"
-    r"|Failed to open libibverbs|will (?:be used instead|use \w+ \w+ calls)"
-    r"|pip's dependency resolver does not|which is incompatible"
-    r"|[Dd]efaulting to user|values will be initialized|secret value from your vault"
-    r"|if you (?:get|see|encounter|run out of|are (?:seeing|getting))"
-    r"|(?:may|might) (?:see|encounter)"
-    r"|recovered from|re-?connected (?:to|after)|retry(?:ing)? succeeded)\b"
-)
-# A line of glog or absl at the level of information, and of what is looked for and not needed.
-_INFORMS = linear(
-    r"^I\d{4} \d\d:\d\d:\d\d|^I (?:tensorflow|external|xla|tsl|\./tensorflow)/"
-    r"|^(?:W\S* [^\n]{0,80}|WARNING\S* ?)?Unable to initialize backend '"
-    r"|coredump_hook\.cc:\d+\] RAW: |xla_bridge\S*:?(?:\d+\])? Unable to initialize backend '"
-    r"|dso_loader\.cc:\d+\] Could not load dynamic library '(?:lib)?nvinfer"
-)
-# What a logger gives the level of information, after a time and a name.
-_LOGGED_TO_INFORM = linear(
-    r"^[^a-z\n]{0,60}(?:INFO|DEBUG)\b|^.{0,80}[\[|(\s-](?:INFO|DEBUG|info|debug)[\]|):\s]"
-)
-# A line at level INFO or below, in the formats of logging, glog, Tornado, structlog and logfmt.
-_AT_LEVEL_INFO = linear(
-    r"^[^a-z\n]{0,60}\b(?:INFO|DEBUG|TRACE)\b|^.{0,120}[\[|(\s:-](?:INFO|DEBUG|TRACE)\s*[\]|):\s-]"
-    r"|^.{0,80}[\[|(](?:info|debug|trace)\s*[\]|)]|^(?:info|debug|trace)\b\s?:"
-    r"|^\[?[ID] ?\d{4,6} \d\d:\d\d|^[ID] [\w./-]+:\d+\]"
-    r"|\blevel(?:name)?\W{1,5}(?:info|debug|trace|INFO|DEBUG|TRACE)\b"
-)
+_WORDINGS = wordings("harmless")
+_PYTHON_WARNING = _WORDINGS["python-warning"]
+_IDLE_WARNING = _WORDINGS["idle-warning"]
+_LOGGED_AS_WARNING = _WORDINGS["logged-as-warning"]
+_WARNS = _WORDINGS["warns"]
+_DEALT_WITH = _WORDINGS["dealt-with"]
+_INFORMS = _WORDINGS["informs"]
+_LOGGED_TO_INFORM = _WORDINGS["logged-to-inform"]
+_AT_LEVEL_INFO = _WORDINGS["at-level-info"]
 _LEVELS = ("INFO", "DEBUG", "TRACE", "info", "debug", "trace")
-# What TensorFlow says at that level when it waits for others, or has run out of memory.
-_INFORMS_OF_TROUBLE = linear(r"still waiting|has not (?:responded|joined)|stuck|bfc_allocator\.cc")
-_LOGS_TROUBLE = linear(
-    r"(?i)\b(?:waiting|stuck|stall|kill|die[ds]?\b|dead|fail|error|exit|signal|terminat|oom|out of"
-    r"|timed? ?out|evict|preempt|cancel|stop|abort|crash|exceed|refus|denied|cannot|unable"
-    r"|could not|nan\b|inf\b|overflow|exception|lost|not found|no such|invalid|mismatch|interrupt"
-    r"|warn|reset|closed|resource|memory|(?:0|no|zero) \w+ left|skipped)"
-    r"|NCCL|sig(?:term|kill|hup|int)|-> [1-9]\b"
-)
-# Steps that are skipped because their gradients overflow are not dealt with when all of them are.
-_OF_STEPS = linear(r"(?i)skipp(?:ing|ed) (?:step|batch|update|iteration|optimizer)")
-# Nor are samples, when none is left.
-_OF_ALL = linear(r"(?i)\ball\b.{0,40}skipp(?:ing|ed)|\b(?:0|no|zero) \w+ (?:left|remain)")
-_IS_RAISED = linear(
-    r"\b(?:raise|assert)\b|^\W*[\w.]+(?:Error|Exception|Warning|Interrupt)\b",
-)
+_INFORMS_OF_TROUBLE = _WORDINGS["informs-of-trouble"]
+_LOGS_TROUBLE = _WORDINGS["logs-trouble"]
+_OF_STEPS = _WORDINGS["steps-left-out"]
+_OF_ALL = _WORDINGS["all-left-out"]
+_IS_RAISED = _WORDINGS["is-raised"]
 
 
 def is_python_warning(text: str) -> bool:

@@ -17,15 +17,11 @@ from datetime import datetime, timezone
 
 from rerail.platform.patterns import ShortPattern, linear, short
 from rerail.platform.terminal_text import without_escapes
+from rerail.platform.wordings import wordings
 
 LONGEST_LINE = 20_000  # characters kept of one line: the head and the tail
 _MOST_SEGMENTS = 64  # redraws of a progress bar kept of one line
-_GUESSES = linear(
-    r"(?i)(?:some |the )?(?:common|potential|possible|likely)(?: root)? causes"
-    r"(?: include| are|:|\.|\b)"
-    # JAX's coordination service, of any task that it has lost.
-    r"|,? or scheduler events \(e\.g\. preemption, eviction\)"
-)
+_GUESSES = wordings("lines")["guesses"]
 
 
 @dataclass(frozen=True, slots=True)

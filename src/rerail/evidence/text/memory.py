@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from rerail.evidence.text.lines import Line
 from rerail.platform.patterns import linear
+from rerail.platform.wordings import wordings
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 MOST_SHORTAGES = 6  # kept of a log
-_SIZE = r"([\d.]+)\s*([KMGT]?)i?B\b"
 
 
 def to_bytes(number: str, unit: str) -> int:
@@ -53,19 +53,9 @@ class GpuShortage:
         return is_large and free < self.requested_bytes <= self.idle_bytes + free
 
 
-_SHORTAGE = linear(r"(?P<backend>CUDA|HIP|MPS|XPU|NPU)(?: backend)? out of memory", re.IGNORECASE)
-_PARTS = {
-    "requested_bytes": linear(rf"[Tt]ried to allocate {_SIZE}"),
-    "total_bytes": linear(
-        rf"total capacity of {_SIZE}|{_SIZE} total capacity|max allowed: {_SIZE}"
-    ),
-    "free_bytes": linear(rf"of which {_SIZE} is free|{_SIZE} free"),
-    "allocated_bytes": linear(
-        rf"{_SIZE} is allocated by PyTorch|{_SIZE} already allocated|MPS allocated: {_SIZE}"
-    ),
-    "idle_bytes": linear(rf"{_SIZE} is reserved by PyTorch but unallocated|{_SIZE} cached"),
-    "reserved_bytes": linear(rf"{_SIZE} reserved in total"),
-}
+_WORDINGS = wordings("memory")
+_SHORTAGE = _WORDINGS["shortage"]
+_PARTS = {each.says: each.pattern for each in _WORDINGS.of("account")}
 
 
 def find_shortages(lines: Sequence[Line]) -> list[GpuShortage]:
@@ -113,16 +103,12 @@ _QUANTITY = linear(
     r"(?:(?P<unit>[KMGT]i?B\b|%|bytes\b)|(?P<letter>[KMG])(?:[^\w/]|$))?",
     re.IGNORECASE,
 )
-_ABOUT_MEMORY = linear(
-    r"\b(?:\w*memory\w*|mem|\w*rss|ram|vms|uss|pss|heap|resident|usage|svmem|virtual_memory)\b",
-    re.I,
-)
-_MEMORY_WORDS = ("mem", "rss", "ram", "vms", "uss", "pss", "heap", "resident", "usage")
-_FALLING = linear(r"available|free\b", re.IGNORECASE)
-_STILL = linear(r"\btotal\b|limit|capacity|peak", re.IGNORECASE)
-_DEVICE = linear(r"gpu|cuda|device|vram|hbm|mps|disk|swap|cache hit|bandwidth", re.IGNORECASE)
-# "mem: 2345" without a unit is how a training log prints the GPU's megabytes.
-_BARE_NUMBER = linear(r"\bmem(?:ory)?: ?\d{3,5}\b\s*(?P<unit>[kmg]?)", re.IGNORECASE)
+_MEMORY_WORDS = _WORDINGS.words
+_ABOUT_MEMORY = _WORDINGS["about-memory"]
+_FALLING = _WORDINGS["falling"]
+_STILL = _WORDINGS["still"]
+_DEVICE = _WORDINGS["of-a-device"]
+_BARE_NUMBER = _WORDINGS["bare-number"]
 _DIGITS = linear(r"[-+]?\d[\d,.]*")
 _COLUMNS = frozenset({"RSS", "RES"})
 _TABLE_NUMBER = linear(r"(\d+(?:\.\d+)?)([KMGTkmgt]?)i?")

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from rerail.evidence.text.lines import Line
 from rerail.platform.own_code import is_own
 from rerail.platform.patterns import linear
+from rerail.platform.wordings import wordings
 
 _GDB = linear(
     r"\s*#(?P<n>\d{1,9})\s+(?:0x[0-9a-f]+ (?:in )?)?(?P<function>[^\s(]+(?: \([^)]*\))?[^\s(]*)?.*?"
@@ -31,19 +32,19 @@ _GLIBC = linear(
     r"(?P<library>/?[^\s(]+)\((?P<function>[^)+]*)(?:\+0x[0-9a-f]+)?\) ?\[0x[0-9a-f]+\]"
 )
 _APPLE = linear(r"\d+\s+(?P<library>[\w.+-]+)\s+0x[0-9a-f]{8,} (?P<function>\S.*?)(?: \+ \d+)?$")
-_JULIA_AT = linear(r"in expression starting at (?P<file>[^\s\"]+\.jl):(?P<line>\d{1,9})$")
+_WORDINGS = wordings("native_stacks")
+_JULIA_AT = _WORDINGS["julia-place"]
 _JULIA = linear(
     r"(?P<function>[^\s()]{1,200}) at (?P<library>\S+?\.(?:so[\d.]*|dylib|dll)) \(unknown line\)"
     r"|unknown function \(ip: (?:0x)?[0-9a-f]+\)"
 )
-_FAULTHANDLER = linear(
-    r"(?:(?P<crashed>Current thread)|Thread) 0x[0-9a-f]+ .*\(most recent call first\)"
-    r"|(?P<only>Stack) \(most recent call first\)"
-)
+_FAULTHANDLER = _WORDINGS["faulthandler-dump"]
 _PY_FRAME = linear(r"\s+File \"(?P<file>[^\"]+)\", line (?P<line>\d+),? in (?P<function>\S+)")
-_FATAL = linear(r"Fatal Python error: (?P<fatal>.+)|Windows fatal exception: (?P<windows>.+)")
-_PYSPY = linear(r"Thread .*\((?:idle|active|active\+gil)\)|Thread \((?:idle|active)[^)]*\)")
+_FATAL = _WORDINGS["fatal-error"]
+_PYSPY = _WORDINGS["py-spy-dump"]
 _PYSPY_FRAME = linear(r"\s+(?P<function>[\w<>.]+) \((?P<file>[^()]+):(?P<line>\d+)\)")
+_PLUMBING = _WORDINGS["plumbing"]
+_WAITS = _WORDINGS["waits"]
 _PYTHON_DUMPS = ("faulthandler", "py-spy")
 REPEATS = 25  # the same function this often in what was pasted: a recursion
 DEEP = 400  # a frame of this number: a recursion, however little of it was pasted
@@ -84,18 +85,6 @@ class NativeStack:
             return True
         counts = Counter(function for _, function in self.frames if function not in ("", "??"))
         return bool(counts) and counts.most_common(1)[0][1] >= REPEATS
-
-
-_PLUMBING = linear(
-    r"(?:libc|libpthread|ld-linux\S*|libsystem_\w+|libm|libdl|linux-vdso|libstdc\+\+|libc\+\+abi)\b|python[\d.]*$|libpython"
-)
-
-
-_WAITS = linear(
-    r"(?i)futex|sem_(?:timed)?wait|cond_(?:timed)?wait|lll_lock_wait|pthread_join|epoll_wait|^_*poll\b"
-    r"|^_*select\b|nanosleep|^_*wait(?:4|pid|id)\b|^_*recv|^_*accept|^_*read\b|psynch_|acquire_lock"
-    r"|semaphore_(?:timed)?wait|mach_msg|sched_yield|^_*swtch_pri|do_spin|cpu_relax|SwitchToThread"
-)
 
 
 class _Frame(NamedTuple):

@@ -1,8 +1,9 @@
 """How far training had come, and how its loss was, as its own lines say.
 
-In: clean lines; `platform.printed_progress` knows the shapes of one. Out: `ProgressPoint`s in order
-(step, epoch, phase, loss, total), the lines that say that it finished, and whether the loss was
-still finite at the end. A line with an error on it is no progress.
+In: clean lines; `platform.printed_progress` knows the shapes of one, and the words of an end are in
+catalogue/wordings/progress.toml. Out: `ProgressPoint`s in order (step, epoch, phase, loss, total),
+the lines that say that it finished, and whether the loss was still finite at the end. A line with
+an error on it is no progress.
 """
 
 from __future__ import annotations
@@ -12,40 +13,18 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 from rerail.evidence.text.lines import Line
-from rerail.platform.patterns import linear
 from rerail.platform.printed_progress import read_line
+from rerail.platform.wordings import wordings
 
 LINES_READ = 2000  # at a time, from the end
 
-_WORK = (
-    r"(?:training|train|fine-?tuning|pre-?training|run|job|everything|all|fit|optimi[sz]ation"
-    r"|experiment)"
-)
-_WORK_FINISHED = linear(
-    rf"(?i)^\W*(?:\[?(?:info|epoch \d+)\]?\W*)?(?:the |your |all )?{_WORK}"
-    r"(?: is| was| has| run)? (?:completed?|finished|done|ended|succeeded|complete)\b"
-)
-_ONE_OF_SEVERAL = linear(r"(?i)(?:epoch|step) \d+ (?:of|/)")
-_FINISHED = linear(
-    r"(?i)^\W*(?:\[?(?:info|epoch \d+)\]?\W*)?"
-    r"(?:finished (?:training|train|run|fine-?tuning|all)\b|all done\b|done[.!]*$"
-    r"|completed successfully|`?Trainer\.fit`? stopped: `?max_(?:epochs|steps)"
-    r"|(?:final|last) (?:model|weights|checkpoint) (?:was )?saved|best model saved|model saved to"
-    r"|saved? (?:the )?final (?:model|checkpoint)|successfully (?:finished|completed))"
-    r"|train_runtime'?: |training complete in|total training time|^\W*goodbye"
-    r"|optimi[sz]ation finished|finished successfully|\d+ epochs completed in|exits successfully"
-    r"|process to finish\W+\(success\)"
-    r"|training (?:has )?(?:finished|completed)(?: successfully)?\W*(?:in|after|,|$)"
-)
-_FINISH_WORDS = (
-    *("finish", "complet", "done", "ended", "succe", "saved", "stopped", "goodbye"),
-    *("train_runtime", "training time"),
-)
-_BEGINS = linear(r"(?i)^\W*(?:start(?:ing|ed)?|begin(?:ning)?) (?:\w+ ){0,2}training\b")
-_NOT_FINISHED = linear(
-    r"(?i)\bnot |fail|error|abort|interrupt|killed|unexpected|before|terminated"
-    r"|with exit code [1-9]"
-)
+_WORDINGS = wordings("progress")
+_FINISH_WORDS = _WORDINGS.words
+_WORK_FINISHED = _WORDINGS["work-finished"]
+_ONE_OF_SEVERAL = _WORDINGS["one-of-several"]
+_FINISHED = _WORDINGS.of("finished")
+_BEGINS = _WORDINGS["begins"]
+_NOT_FINISHED = _WORDINGS["not-finished"]
 
 
 @dataclass(frozen=True)
@@ -139,7 +118,7 @@ def last_begin(lines: Sequence[Line]) -> int:
 
 
 def _says_finished(text: str) -> bool:
-    if _FINISHED.search(text):
+    if any(each.pattern.search(text) for each in _FINISHED):
         return True
     work = _WORK_FINISHED.search(text)
     return work is not None and not _ONE_OF_SEVERAL.search(text[work.end() :])

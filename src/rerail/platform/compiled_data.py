@@ -1,12 +1,13 @@
-"""All cause files as one JSON document, because parsing them takes a quarter of a second.
+"""Many TOML files as one JSON document, because parsing them takes a quarter of a second.
 
-`compiled.json` lies beside this module. It is made when the package is built, and made anew by
-the first start after a cause was edited, where this folder may be written to. It carries a digest
-of the cause files and of the modules that read them, and counts only if that is the digest of what
-is on disk: a stale copy can slow a start but never change an answer. It is read only if it is a
-plain file of bounded size that belongs to whoever owns this module, or to us: who can write it can
-write the module as well. A built package has no cause files beside it; there it may also be a link,
-which is how some installers lay out every file.
+In: the files, and the modules that read them. Out: their tables. The document lies beside the files
+that it is made of. It is made when the package is built, and made anew by the first start after a
+file was edited, where its folder may be written to. It carries a digest of the files and of those
+modules, and counts only if that is the digest of what is on disk: a stale copy can slow a start but
+never change an answer. It is read only if it is a plain file of bounded size that belongs to
+whoever owns this module, or to us: who can write it can write the module as well. A built package
+has no TOML files beside it; there it may also be a link, which is how some installers lay out every
+file.
 """
 
 from __future__ import annotations
@@ -15,26 +16,19 @@ import hashlib
 import json
 import os
 import stat
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 NAME = "compiled.json"
 _MOST_BYTES = 16 << 20
-# What the document was made by: a change of the rules makes it stale too.
-_MADE_BY = (
-    "compiled.py",
-    "literals.py",
-    "message_fixes.py",
-    "model.py",
-    "schema.py",
-    "what_where.py",
-)
 
 
-def digest(files: Sequence[Path]) -> str:
+def digest(files: Sequence[Path], made_by: Sequence[Path]) -> str:
+    """`made_by`: the modules that make the tables; a change of their rules makes it stale too."""
     content = hashlib.blake2b(digest_size=16)
-    for path in (*files, *(Path(__file__).with_name(name) for name in _MADE_BY)):
+    for path in (*files, *made_by, Path(__file__)):
         data = path.read_bytes()
         content.update(f"{path.parent.name}/{path.name} {len(data)}\n".encode())
         content.update(data)
@@ -42,7 +36,7 @@ def digest(files: Sequence[Path]) -> str:
 
 
 def document_of(tables: Sequence[dict[str, Any]], wanted: str) -> str:
-    document = {"digest": wanted, "causes": tables}
+    document = {"digest": wanted, "tables": tables}
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"), sort_keys=True) + "\n"
 
 
@@ -52,8 +46,8 @@ def read_compiled(
     """The tables, if the document is there, may be trusted and has the wanted digest."""
     try:
         document = json.loads(_read(path.resolve() if is_all_there_is else path))
-        causes = document["causes"] if document["digest"] == wanted else None
-        return causes if isinstance(causes, list) else None
+        tables = document["tables"] if document["digest"] == wanted else None
+        return tables if isinstance(tables, list) else None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
@@ -72,6 +66,16 @@ def _read(path: Path) -> bytes:
 
 def _trusted_owners() -> set[int]:
     return {Path(__file__).stat().st_uid, os.geteuid()}
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    table: dict[str, Any] = tomllib.loads(text)
+    return table
 
 
 def keep_compiled(path: Path, text: str) -> None:
