@@ -1,13 +1,14 @@
 """Decides which fact wins, where several sources say something about the same thing.
 
 In: claims, each with its source. Out: the facts of a run, each from the best source that is not
-contradicted. `PRECEDENCE` is the one table of who goes before whom, with the reason of each row.
+contradicted. `PRECEDENCE` is the one table of who goes before whom, and `CONTRADICTIONS` that of
+what measured facts rule out; each row has its reason.
 docs/design/which-fact-wins.md says why it is a table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -73,6 +74,43 @@ THE_EXCEPTION = (
 THE_FIRST = ("failed_first", "echoes", "rank_story")
 # Names of `THE_EXCEPTION` that a process which failed later has nothing to say about.
 OF_AN_EXCEPTION = ("where", "raised_at", "exception", "exception_text")
+
+
+class Contradiction(NamedTuple):
+    names: tuple[str, ...]  # left out: the right value is not known
+    reason: str
+    is_there: Callable[[Mapping[str, Any]], bool]
+
+
+def _exceeds(more: str, most: str) -> Callable[[Mapping[str, Any]], bool]:
+    def is_there(facts: Mapping[str, Any]) -> bool:
+        value, limit = facts.get(more), facts.get(most)
+        return isinstance(value, int) and isinstance(limit, int) and value > limit
+
+    return is_there
+
+
+CONTRADICTIONS: tuple[Contradiction, ...] = (
+    Contradiction(
+        ("peak_rss_bytes", "memory_notion"),
+        "The limit held, so a sum of samples above it counted shared pages twice.",
+        _exceeds("peak_rss_bytes", "memory_limit_bytes"),
+    ),
+    Contradiction(
+        ("total",),
+        "A total below the step counts an epoch, an evaluation or files.",
+        _exceeds("last_step", "total"),
+    ),
+)
+
+
+def without_contradictions(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what the measured facts rule out."""
+    kept = dict(facts)
+    for each in CONTRADICTIONS:
+        if each.is_there(kept):
+            kept = without(kept, each.names)
+    return kept
 
 
 def settle(claims: Iterable[Claim], first: str | None = None) -> dict[str, Any]:

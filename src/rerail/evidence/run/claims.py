@@ -14,7 +14,7 @@ from rerail.evidence.run.exit_calls import exit_of_a_lost_worker, exit_of_the_pr
 from rerail.evidence.run.facts import read_facts
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.progress import read_how_far
-from rerail.evidence.settle import Claim, settle, without
+from rerail.evidence.settle import Claim, settle, without, without_contradictions
 from rerail.evidence.text.observing import TextEvidence
 from rerail.records import Observation
 
@@ -46,7 +46,7 @@ def facts_of_run(
     claims += _waited_for(settle([*of_exception, *printed]), observations)
     facts = settle(claims, first)
     how_far = read_how_far(run, facts.get("where") or {}, observations)
-    facts = settle([Claim("measured", {**facts, **how_far})])
+    facts = without_contradictions(settle([Claim("measured", {**facts, **how_far})]))
     said = str(facts.get("exception_text") or "")
     facts.update(full_mount_facts(run, said, str(facts.get("file_in_hand") or "")))
     return facts

@@ -217,13 +217,14 @@ def _together(texts: list[TextEvidence]) -> Evidence:
     return Evidence(worst or texts[0].outcome, observations, facts, "logs")
 
 
-def _context(lines: Sequence[Line], raised: Sequence[TracebackText]) -> frozenset[int]:
+def _context(lines: Sequence[Line], tracebacks: Sequence[TracebackText]) -> frozenset[int]:
     """The numbers of lines at level INFO or below that are no part of an exception."""
-    whole = [found for found in raised if found.has_header or found.frames]
-    own = {number for found in whole for number in (found.last_line, *found.message_lines)}
-    return frozenset(
-        line.number for line in lines if line.number not in own and is_context(line.text)
-    )
+    informing = {line.number for line in lines if is_context(line.text)}
+    if not informing:
+        return frozenset()
+    raised = [t for t in tracebacks if t.is_whole and t.first_line not in informing]
+    own = {number for found in raised for number in (found.last_line, *found.message_lines)}
+    return frozenset(informing - own)
 
 
 def _observe(
@@ -249,7 +250,7 @@ def _observe(
         for match in match_signatures(catalogue, lines, spoken, deadline)
         if not is_of_teardown(match.line, match.text, torn_down)
     ]
-    is_raised = any(found.has_header or found.frames for found in lasting)
+    is_raised = any(found.is_whole and found.last_line not in context for found in lasting)
     if is_raised:  # what is only information has not ended it
         exits = [found for found in exits if found.line.number not in context]
         tracebacks = [found for found in tracebacks if found.last_line not in context]

@@ -160,6 +160,11 @@ class TracebackText:
         return f"{self.full_type}: {self.message}" if self.message else self.full_type
 
     @property
+    def is_whole(self) -> bool:
+        """More than an exception's last line, which a logger may have quoted."""
+        return self.has_header or bool(self.frames)
+
+    @property
     def is_cut(self) -> bool:
         return not self.type or self.is_message_lost
 

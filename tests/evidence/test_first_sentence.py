@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import sys
-from pathlib import Path
 
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1] / "evidence"))
 from run_builders import box, info, process, recorded
 
 from rerail.catalogue import Cause, load_catalogue

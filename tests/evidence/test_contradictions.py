@@ -1,0 +1,52 @@
+"""No answer contradicts the record that it was made from."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from run_builders import box, info, process, recorded
+
+TESTS = Path(__file__).parents[1]
+sys.path.append(str(TESTS))
+from contradictions import contradictions  # noqa: E402
+from rerail.diagnosis import diagnose  # noqa: E402
+from rerail.evidence.run.collect import collect_recorded, collect_run  # noqa: E402
+from rerail.evidence.run.material import read_material  # noqa: E402
+from rerail.evidence.settle import without_contradictions  # noqa: E402
+from rerail.records import Outcome, PrintedPoint  # noqa: E402
+from rerail.store import RunFolder  # noqa: E402
+
+RECORDINGS = sorted(path.parent for path in (TESTS / "recordings").glob("*/*/run.json"))
+ENDED = Outcome("exit", "the command ended with exit code 1", exit_code=1, process="main")
+
+
+@pytest.mark.parametrize("path", RECORDINGS, ids=lambda path: path.name)
+def test_a_recording_is_not_contradicted(path: Path) -> None:
+    folder = RunFolder(path)
+    assert not contradictions(read_material(folder), diagnose(collect_run(folder)))
+
+
+def test_a_step_of_the_first_training_is_none_of_the_second() -> None:
+    raised = {"exception_type": "KeyError", "exception_text": "'label'", "started_t_seconds": 5.1}
+    first = process(101, "child", exit_code=0, started_t_seconds=1.0, ended_t_seconds=5.0)
+    second = process(102, "child", exit_code=1, started_t_seconds=5.1, ended_t_seconds=9.0)
+    run = recorded(
+        info=info(ENDED),
+        processes=[process(100, "main", exit_code=1), first, second],
+        boxes=[box(101, optimizer_steps=60), box(102, **raised)],
+    )
+    run = replace(run, printed=PrintedPoint(4.0, 60, 60, steps=60))
+    diagnosis = diagnose(collect_recorded(run))
+    assert "step" not in diagnosis.headline
+    assert not contradictions(run, diagnosis)
+    wrong = replace(diagnosis, facts={**diagnosis.facts, "last_step": 60, "total": 50})
+    assert contradictions(run, wrong) == ["step 60 is beyond the total of 50"]
+
+
+def test_a_peak_above_the_limit_that_held_is_not_told() -> None:
+    facts = {"peak_rss_bytes": 965, "memory_limit_bytes": 900, "memory_notion": "proportional"}
+    assert without_contradictions(facts) == {"memory_limit_bytes": 900}
+    assert "peak_rss_bytes" in without_contradictions({**facts, "memory_limit_bytes": 1000})
