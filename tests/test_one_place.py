@@ -69,3 +69,26 @@ def test_one_place_looks_at_a_trial_under_way() -> None:
         "investigation/reproducer/reduction.py",
         "remedies/verification/trying.py",
     }
+
+
+def test_one_place_reads_the_diagnosis_document() -> None:
+    """Whoever takes `causes` or `outcome` out of a dictionary reads it again; all others take the
+    typed `Diagnosis`. The list of runs keeps four columns of it, in a package below diagnosis.
+    """
+    untyped = r"""(?:\[|get\(|_of\(diagnosis, )['"](?:causes|outcome|headline)['"]"""
+    assert set(places_of(untyped)) == {
+        "catalogue/compiled.py",  # the compiled catalogue
+        "catalogue/schema.py",  # the file of a cause
+        "cli/runs.py",  # a row of the list of runs
+        "investigation/session/answer.py",  # trials, and the causes of their runs
+        "investigation/session/view.py",  # trials
+        "jobs/records.py",  # the goodbye of a node
+        "notify/message.py",  # what the notifier asked for
+        "remedies/verification/answer.py",  # trials
+        "report/experiments.py",  # trials
+        "report/run_list.py",  # trials
+        "store/summaries.py",
+    }
+    assert set(places_of(r"(?<!def )\bread_document\(")) == {"diagnosis/explain.py"}
+    # Nothing is read of what was just written.
+    assert places_of(r"loads\((?:\w+\.)*(?:dumps|explain_\w+)\(") == {}

@@ -12,9 +12,12 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-from rerail.store import Store, dumps
+from rerail.store import Store
+
+if TYPE_CHECKING:
+    from rerail.diagnosis import Diagnosis
 
 MOST_SECONDS = 15.0  # the deadline, the same again on a busy machine, and the report
 
@@ -39,13 +42,13 @@ def at_most(seconds: float = MOST_SECONDS) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def explain_recording(path: Path, store: Store, *, shows: bool) -> bytes:
-    """Diagnose one run, show it if asked to; the JSON document with its newline."""
+def explain_recording(path: Path, store: Store, *, shows: bool) -> Diagnosis:
+    """Diagnose one run, and show the answer if asked to."""
     from rerail.api import Run
 
-    document = Run(path, store).explain().to_json()
+    diagnosis = Run(path, store).explain()
     if shows:
         from rerail.report import terminal
 
-        terminal.show(document, sys.stderr)
-    return dumps(document).encode() + b"\n"
+        terminal.show(diagnosis, sys.stderr)
+    return diagnosis

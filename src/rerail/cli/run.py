@@ -6,7 +6,6 @@ error, after the command's own output.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -41,7 +40,7 @@ from rerail.cli._telling import echo
 from rerail.errors import UsageError
 from rerail.platform.own_process import lose_patience
 from rerail.recorder import CommandNotStarted, Recording, RunOptions, record
-from rerail.store import Store
+from rerail.store import Store, dump_line
 
 if TYPE_CHECKING:
     from rerail.jobs import Sharing
@@ -314,9 +313,9 @@ def _answer(
         elif json_to is not None or (explains and recording.deserves_explanation):
             shows = not is_quiet and explains and recording.deserves_explanation
             with at_most():
-                document = explain_recording(recording.folder, store, shows=shows)
+                diagnosis = explain_recording(recording.folder, store, shows=shows)
             if json_to is not None:
-                os.write(json_to, document)
+                os.write(json_to, dump_line(diagnosis.to_json()))
         elif not is_quiet and not recording.deserves_explanation and sys.stderr.isatty():
             _tell_of_success(recording)
         for sentence in [] if is_quiet else about_record(recording, store.home):
@@ -349,7 +348,7 @@ def _tell_without_record(recording: Recording, *, is_quiet: bool, json_to: int |
         from rerail.diagnosis import Diagnosis
 
         document = Diagnosis(recording.outcome).to_json()
-        os.write(json_to, json.dumps({**document, "run": None}).encode() + b"\n")
+        os.write(json_to, dump_line({**document, "run": None}))
 
 
 class _Reporter:
@@ -406,10 +405,10 @@ def _write_story(story: Story, store: Store, json_to: int) -> None:
     if not is_readable(story.recording):
         _tell_without_record(story.recording, is_quiet=True, json_to=json_to)
         return
-    document = json.loads(explain_recording(story.recording.folder, store, shows=False))
+    document = explain_recording(story.recording.folder, store, shows=False).to_json()
     document["attempts"] = story.to_json()
     document["ended_because"] = story.ended_because
-    os.write(json_to, json.dumps(document).encode() + b"\n")
+    os.write(json_to, dump_line(document))
 
 
 def end_as(exit_code: int | None, signal_number: int | None) -> NoReturn:

@@ -59,7 +59,8 @@ def build(snapshot: Snapshot) -> LiveView:
     is_running = info.state == "running"
     output = [text for text in map(readable, snapshot.printed) if text]
     stalled = _stalled_seconds(snapshot)
-    cause = _leading(snapshot.diagnosis)
+    diagnosis = snapshot.diagnosis
+    leading = diagnosis.leading if diagnosis else None
     progress = progress_of(snapshot, output)
     if progress is not None and stalled is not None:
         progress = replace(progress, eta_seconds=None)  # at no pace there is none
@@ -98,9 +99,9 @@ def build(snapshot: Snapshot) -> LiveView:
         processes=processes,
         output=output,
         stalled_seconds=stalled,
-        why=_why(snapshot.diagnosis),
-        leading_cause=cause[0],
-        leading_probability=cause[1],
+        why=diagnosis.headline if diagnosis and leading else None,
+        leading_cause=leading.id if leading else None,
+        leading_probability=leading.probability if leading else None,
         missing=[
             f"{event.data.get('what')}: {event.data.get('why')}"
             for event in snapshot.events
@@ -134,10 +135,9 @@ def _next_command(snapshot: Snapshot) -> str | None:
         return None
     if any(e.kind == "gate" and e.data.get("action") == "stop" for e in snapshot.events):
         return None  # it did not die: rerail ended it
-    proposed = snapshot.diagnosis.get("next")
-    command = proposed.get("command") if isinstance(proposed, dict) else None
-    if isinstance(command, str) and command:
-        return printable_line(command)
+    proposed = snapshot.diagnosis.next_step if snapshot.diagnosis else None
+    if proposed is not None and proposed.command:
+        return printable_line(proposed.command)
     return f"rerail explain {info.id}"
 
 
@@ -206,19 +206,3 @@ def _stalled_seconds(snapshot: Snapshot) -> float | None:
     silent = stall.data.get("silent_seconds")
     before = float(silent) if isinstance(silent, (int, float)) else 0.0
     return before + max(0.0, snapshot.now_seconds - stall.t_seconds)
-
-
-def _why(diagnosis: Mapping[str, Any]) -> str | None:
-    said = diagnosis.get("headline")
-    return said if isinstance(said, str) and diagnosis.get("causes") else None
-
-
-def _leading(diagnosis: Mapping[str, Any]) -> tuple[str | None, float | None]:
-    causes = diagnosis.get("causes")
-    if not isinstance(causes, list) or not causes or not isinstance(causes[0], dict):
-        return None, None
-    name, probability = causes[0].get("id"), causes[0].get("probability")
-    return (
-        name if isinstance(name, str) else None,
-        float(probability) if isinstance(probability, (int, float)) else None,
-    )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rerail.store.appending import describe
     from rerail.store.blackbox import BoxReader, has_lent_box, read_box, read_head, taken_boxes
     from rerail.store.bounds import EXPERIMENT_BYTES, OUTPUT_BYTES
-    from rerail.store.codec import DecodeError, dump_line, dumps, encode, loads
+    from rerail.store.codec import DecodeError, decode, dump_line, dumps, encode, loads
     from rerail.store.crashfile import read_crash
     from rerail.store.folder import RunFolder, events_of, printed_points
     from rerail.store.following import FollowedLines, FollowedOutput
@@ -75,6 +75,7 @@ __all__ = [
     "box_of_output",
     "bring_left_behind_home",
     "check_schema",
+    "decode",
     "describe",
     "dump_line",
     "dumps",
@@ -138,6 +139,7 @@ __getattr__ = door(
         "box_of_output": "printed_box",
         "bring_left_behind_home": "store",
         "check_schema": "jsonlines",
+        "decode": "codec",
         "describe": "appending",
         "dump_line": "codec",
         "dumps": "codec",

@@ -3,11 +3,12 @@
 In: the dataclasses of `rerail.records`, or what `json` parsed. Out: plain JSON values, or the
 dataclass. Strict about types (a text where a number belongs is refused, naming the field) and open
 to growth: a field that this version does not know is passed over, a field with a default may be
-absent. Numbers that JSON has no word for (NaN and the infinities; a loss is often one) travel as
-the texts "NaN", "Infinity" and "-Infinity", so that every other JSON reader can read the files.
-What is parsed is tame whatever the text was: no deeper than LEVELS, so that code that follows it
-down may call itself, and every number finite and of a size that a machine could have measured;
-another number is read as null, which everywhere means that nothing was observed.
+absent. A field whose JSON name is a keyword of Python ends with an underscore (`for_`). Numbers
+that JSON has no word for (NaN and the infinities; a loss is often one) travel as the texts "NaN",
+"Infinity" and "-Infinity", so that every other JSON reader can read the files. What is parsed is
+tame whatever the text was: no deeper than LEVELS, so that code that follows it down may call
+itself, and every number finite and of a size that a machine could have measured; another number is
+read as null, which everywhere means that nothing was observed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import types
 import typing
 from collections.abc import Callable
 from typing import Any, TypeVar
+
+from rerail.bounded import Within
 
 T = TypeVar("T")
 Decoder = Callable[[Any, str], Any]
@@ -49,7 +52,7 @@ def encode(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else _nonfinite_name(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {key: encode(getattr(value, name)) for name, key in _keys(type(value))}
     if isinstance(value, dict):
         return {key if isinstance(key, str) else str(key): encode(v) for key, v in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -57,6 +60,12 @@ def encode(value: Any) -> Any:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value).decode("utf-8", "surrogateescape")
     return str(value)  # a Path, a numpy number, …: readable, and never a failure on the way out
+
+
+@functools.cache
+def _keys(kind: type) -> list[tuple[str, str]]:
+    """Return the fields of a record with their JSON names, once per type."""
+    return [(f.name, f.name.rstrip("_")) for f in dataclasses.fields(kind)]
 
 
 def _nonfinite_name(value: float) -> str:
@@ -149,6 +158,8 @@ def _decoder(kind: Any) -> Decoder:
     if kind in _PLAIN:
         return _PLAIN[kind]
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        return _bounded_decoder(_decoder(arguments[0]), arguments[1])
     if origin is typing.Literal:
         return _literal_decoder(arguments)
     if origin in (typing.Union, types.UnionType):
@@ -156,6 +167,9 @@ def _decoder(kind: Any) -> Decoder:
     if origin is list:
         most = MOST_RECORDS if dataclasses.is_dataclass(arguments[0]) else None
         return _list_decoder(_decoder(arguments[0]), most)
+    if origin is tuple and arguments[1:] == (...,):
+        items = _decoder(list[arguments[0]])  # type: ignore[valid-type]
+        return lambda value, where: tuple(items(value, where))
     if origin is tuple:
         return _tuple_decoder([_decoder(argument) for argument in arguments])
     if origin is dict:
@@ -164,10 +178,11 @@ def _decoder(kind: Any) -> Decoder:
 
 
 def _record_decoder(kind: Any) -> Decoder:
-    hints = typing.get_type_hints(kind, vars(sys.modules[kind.__module__]))
+    hints = typing.get_type_hints(kind, vars(sys.modules[kind.__module__]), include_extras=True)
     fields = [
         (
             f.name,
+            f.name.rstrip("_"),
             _decoder(hints[f.name]),
             f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING,
         )
@@ -179,11 +194,11 @@ def _record_decoder(kind: Any) -> Decoder:
         if not isinstance(value, dict):
             raise _misfit(where, "an object", value)
         found = {}
-        for name, reader, is_required in fields:
-            if name in value:
-                found[name] = reader(value[name], f"{where}.{name}")
+        for name, key, reader, is_required in fields:
+            if key in value:
+                found[name] = reader(value[key], f"{where}.{key}")
             elif is_required:
-                raise DecodeError(f"{where}.{name} is missing")
+                raise DecodeError(f"{where}.{key} is missing")
         return kind(**found)
 
     return read
@@ -230,6 +245,16 @@ _PLAIN: dict[Any, Decoder] = {
     bool: _read_bool,
     type(None): _read_none,
 }
+
+
+def _bounded_decoder(number: Decoder, bounds: Within) -> Decoder:
+    def read(value: Any, where: str) -> Any:
+        found = number(value, where)
+        if not bounds.least <= found <= bounds.most:  # nor NaN
+            raise _misfit(where, f"from {bounds.least:g} to {bounds.most:g}", value)
+        return found
+
+    return read
 
 
 def _literal_decoder(allowed: tuple[Any, ...]) -> Decoder:
