@@ -92,3 +92,28 @@ def test_one_place_reads_the_diagnosis_document() -> None:
     assert set(places_of(r"(?<!def )\bread_document\(")) == {"diagnosis/explain.py"}
     # Nothing is read of what was just written.
     assert places_of(r"loads\((?:\w+\.)*(?:dumps|explain_\w+)\(") == {}
+
+
+def test_one_place_makes_records_of_json() -> None:
+    """Bounds stand in annotations (`bounded.py`); a validator by hand has bounds of its own."""
+    assert set(places_of(r"\bWithin\(")) == {"bounded.py"}
+    # The agent runs in the user's Python, without rerail.
+    assert set(places_of(r"def _?is_(?:count|number|texts?|time|pid|whole|share)\(value")) <= {
+        "agent/stub/rerail_agent.py"
+    }
+    assert places_of(r"def (?:tidy|has_plausible_\w+)\(\w+: (?:Any|dict)") == {}
+    # A user's study file is refused with its line, a value of the command line with its option;
+    # the catalogue is built before the store; the others put records together and read none.
+    assert set(places_of(r"not isinstance\([^\n]*?, bool\)")) == {
+        "catalogue/schema.py",
+        "checkpoints/parts.py",
+        "cli/_settings.py",
+        "jobs/records.py",
+        "report/verdict.py",
+        "store/codec.py",
+        "store/jsonlines.py",
+        "store/process_records.py",
+        "study/fields.py",
+        "study/file.py",
+        "study/state.py",
+    }

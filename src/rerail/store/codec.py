@@ -20,10 +20,10 @@ import math
 import sys
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from rerail.bounded import Within
+from rerail.bounded import Rule
 
 T = TypeVar("T")
 Decoder = Callable[[Any, str], Any]
@@ -143,13 +143,37 @@ def _is_too_deep(value: Any) -> bool:
 def decode(kind: type[T], value: Any, where: str = "") -> T:
     """The record of this kind, or DecodeError naming the field that does not fit."""
     try:
-        return typing.cast(T, _decoder(typing.cast(Any, kind))(value, where or _name_of(kind)))
+        return typing.cast(T, decoder_of(typing.cast(Any, kind))(value, where or _name_of(kind)))
     except RecursionError:
         raise DecodeError(f"{where or _name_of(kind)} is nested too deeply") from None
 
 
+def checks_of(kinds: Mapping[str, Any]) -> Mapping[str, Decoder]:
+    """Return what `observed` asks of fields, by their names."""
+    return {name: decoder_of(kind) for name, kind in kinds.items()}
+
+
+def observed(fields: dict[str, Any], checks: Mapping[str, Decoder]) -> dict[str, Any]:
+    """Take out the fields that are not of their kind: they were not observed, nor is null.
+
+    Names without a kind belong to somebody else, a newer rerail perhaps, and stay.
+    """
+    for name in [name for name in fields if name in checks]:
+        if fields[name] is not None and not fits(checks[name], fields[name]):
+            del fields[name]
+    return fields
+
+
+def fits(check: Decoder, value: Any) -> bool:
+    try:
+        check(value, "")
+    except DecodeError:
+        return False
+    return True
+
+
 @functools.cache
-def _decoder(kind: Any) -> Decoder:
+def decoder_of(kind: Any) -> Decoder:
     """How to read one annotated type. Built once per type: vitals are read by the ten thousand."""
     if kind is Any:
         return lambda value, where: value
@@ -159,21 +183,21 @@ def _decoder(kind: Any) -> Decoder:
         return _PLAIN[kind]
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is typing.Annotated:
-        return _bounded_decoder(_decoder(arguments[0]), arguments[1])
+        return _bounded_decoder(decoder_of(arguments[0]), arguments[1])
     if origin is typing.Literal:
         return _literal_decoder(arguments)
     if origin in (typing.Union, types.UnionType):
         return _optional_decoder(arguments)
     if origin is list:
         most = MOST_RECORDS if dataclasses.is_dataclass(arguments[0]) else None
-        return _list_decoder(_decoder(arguments[0]), most)
+        return _list_decoder(decoder_of(arguments[0]), most)
     if origin is tuple and arguments[1:] == (...,):
-        items = _decoder(list[arguments[0]])  # type: ignore[valid-type]
+        items = decoder_of(list[arguments[0]])  # type: ignore[valid-type]
         return lambda value, where: tuple(items(value, where))
     if origin is tuple:
-        return _tuple_decoder([_decoder(argument) for argument in arguments])
+        return _tuple_decoder([decoder_of(argument) for argument in arguments])
     if origin is dict:
-        return _dict_decoder(_decoder(arguments[1]))
+        return _dict_decoder(decoder_of(arguments[1]))
     raise TypeError(f"records hold no {kind!r}: teach store/codec.py to read it")
 
 
@@ -183,7 +207,7 @@ def _record_decoder(kind: Any) -> Decoder:
         (
             f.name,
             f.name.rstrip("_"),
-            _decoder(hints[f.name]),
+            decoder_of(hints[f.name]),
             f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING,
         )
         for f in dataclasses.fields(kind)
@@ -247,11 +271,11 @@ _PLAIN: dict[Any, Decoder] = {
 }
 
 
-def _bounded_decoder(number: Decoder, bounds: Within) -> Decoder:
+def _bounded_decoder(inner: Decoder, rule: Rule) -> Decoder:
     def read(value: Any, where: str) -> Any:
-        found = number(value, where)
-        if not bounds.least <= found <= bounds.most:  # nor NaN
-            raise _misfit(where, f"from {bounds.least:g} to {bounds.most:g}", value)
+        found = inner(value, where)
+        if not rule.holds(found):
+            raise _misfit(where, rule.words, value)
         return found
 
     return read
@@ -267,7 +291,7 @@ def _literal_decoder(allowed: tuple[Any, ...]) -> Decoder:
 
 
 def _optional_decoder(arguments: tuple[Any, ...]) -> Decoder:
-    readers = [_decoder(argument) for argument in arguments if argument is not type(None)]
+    readers = [decoder_of(argument) for argument in arguments if argument is not type(None)]
     may_be_none = len(readers) < len(arguments)
 
     def read(value: Any, where: str) -> Any:
