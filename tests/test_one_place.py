@@ -108,7 +108,6 @@ def test_one_place_makes_records_of_json() -> None:
         "catalogue/schema.py",
         "checkpoints/parts.py",
         "cli/_settings.py",
-        "jobs/records.py",
         "report/verdict.py",
         "store/codec.py",
         "store/jsonlines.py",
