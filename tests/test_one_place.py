@@ -112,3 +112,50 @@ def test_wordings_stand_in_the_catalogue() -> None:
     allowed = {name: count for name, (count, _) in PATTERNS_OF_EVIDENCE.items()}
     more = [name for name, count in found.items() if count > allowed.get(name, 0)]
     assert more == [], "a new wording goes into src/rerail/catalogue/wordings/NAME.toml"
+
+
+def test_one_place_reads_the_diagnosis_document() -> None:
+    """Whoever takes `causes` or `outcome` out of a dictionary reads it again; all others take the
+    typed `Diagnosis`. The list of runs keeps four columns of it, in a package below diagnosis.
+    """
+    untyped = r"""(?:\[|get\(|_of\(diagnosis, )['"](?:causes|outcome|headline)['"]"""
+    assert set(places_of(untyped)) == {
+        "catalogue/compiled.py",  # the compiled catalogue
+        "catalogue/schema.py",  # the file of a cause
+        "cli/runs.py",  # a row of the list of runs
+        "investigation/session/answer.py",  # trials, and the causes of their runs
+        "investigation/session/view.py",  # trials
+        "jobs/records.py",  # the goodbye of a node
+        "notify/message.py",  # what the notifier asked for
+        "remedies/verification/answer.py",  # trials
+        "report/experiments.py",  # trials
+        "report/run_list.py",  # trials
+        "store/summaries.py",
+    }
+    assert set(places_of(r"(?<!def )\bread_document\(")) == {"diagnosis/explain.py"}
+    # Nothing is read of what was just written.
+    assert places_of(r"loads\((?:\w+\.)*(?:dumps|explain_\w+)\(") == {}
+
+
+def test_one_place_makes_records_of_json() -> None:
+    """Bounds stand in annotations (`bounded.py`); a validator by hand has bounds of its own."""
+    assert set(places_of(r"\bWithin\(")) == {"bounded.py"}
+    # The agent runs in the user's Python, without rerail.
+    assert set(places_of(r"def _?is_(?:count|number|texts?|time|pid|whole|share)\(value")) <= {
+        "agent/stub/rerail_agent.py"
+    }
+    assert places_of(r"def (?:tidy|has_plausible_\w+)\(\w+: (?:Any|dict)") == {}
+    # A user's study file is refused with its line, a value of the command line with its option;
+    # the catalogue is built before the store; the others put records together and read none.
+    assert set(places_of(r"not isinstance\([^\n]*?, bool\)")) == {
+        "catalogue/schema.py",
+        "checkpoints/parts.py",
+        "cli/_settings.py",
+        "report/verdict.py",
+        "store/codec.py",
+        "store/jsonlines.py",
+        "store/process_records.py",
+        "study/fields.py",
+        "study/file.py",
+        "study/state.py",
+    }

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from rerail.bounded import Count, Pid, Time
 from rerail.vitals_columns import ProcessVitals as ProcessVitals
 
 OutcomeKind = Literal["ok", "exit", "signal", "hang", "unknown"]
@@ -38,7 +39,7 @@ class RunInfo:
     id: str
     command: list[str]
     cwd: str
-    started_unix: float
+    started_unix: Time
     host: str
     rerail_version: str
     recorder_pid: int
@@ -47,7 +48,7 @@ class RunInfo:
     state: RunState
     settings: dict[str, Any] = field(default_factory=dict)
     fingerprint: str = ""  # equal for two runs of the same command in the same folder
-    elapsed_seconds: float | None = None
+    elapsed_seconds: Time | None = None
     outcome: Outcome | None = None
     t0_ns: int = 0  # monotonic clock at the start of the run
     recorder_start_ticks: int = 0  # with recorder_pid: tells a reused pid apart
@@ -273,9 +274,9 @@ class BlackBox:
 class StepRow:
     """A row of `steps.jsonl`: a step of the training process `pid`; 0 for a printed one."""
 
-    pid: int
-    step: int
-    t_seconds: float
+    pid: Pid
+    step: Count
+    t_seconds: Time
     loss: float | None = None
 
 
@@ -283,15 +284,15 @@ class StepRow:
 class PrintedPoint:
     """A row of `progress.jsonl`: how far the training was, by what it had printed."""
 
-    t_seconds: float
-    step: int | None = None  # as printed
-    total: int | None = None  # of the steps of an epoch, or of all
+    t_seconds: Time
+    step: Count | None = None  # as printed
+    total: Count | None = None  # of the steps of an epoch, or of all
     epoch: float | None = None
-    epochs: int | None = None
+    epochs: Count | None = None
     loss: float | None = None
     phase: str | None = None
-    steps: int = 0  # that this run has done, over epochs that begin anew and since a resume
-    every: int | None = None  # steps between two lines; None where it is not known
+    steps: Count = 0  # that this run has done, over epochs that begin anew and since a resume
+    every: Count | None = None  # steps between two lines; None where it is not known
 
     @property
     def tells_life(self) -> bool:
@@ -409,7 +410,7 @@ class Census:
 
     pid: int
     start_ticks: int
-    t_seconds: float
+    t_seconds: Time
     step: int
     since_step: int  # of the first census
     used_bytes: int
@@ -428,17 +429,17 @@ class Census:
     grown: list[Container] = field(default_factory=list)
     unnamed: list[Container] = field(default_factory=list)
     read: list[Container] = field(default_factory=list)  # long ones that a worker reads
-    took_seconds: float = 0.0
-    worked_seconds: float = 0.0
+    took_seconds: Time = 0.0
+    worked_seconds: Time = 0.0
 
 
 @dataclass(frozen=True)
 class Stall:
     """A stretch without progress, with everybody's stacks."""
 
-    t_seconds: float
-    silent_seconds: float
-    threshold_seconds: float
+    t_seconds: Time
+    silent_seconds: Time
+    threshold_seconds: Time
     action: str  # report, kill, or the command that was run
     stacks: dict[str, list[ThreadStack]]  # by ProcessRecord.key
     summary: str = ""
@@ -446,7 +447,7 @@ class Stall:
     is_early: bool = False  # taken in case that somebody ends the run; nobody was told
     is_computing: bool = False  # False for a busy run that only reads or writes
     cpu_cores: float | None = None  # used on average during the silence
-    pace_seconds: float | None = None  # of the run's own steps before
+    pace_seconds: Time | None = None  # of the run's own steps before
     holders: dict[str, LockHolder] = field(default_factory=dict)  # by ProcessRecord.key
 
 

@@ -173,6 +173,19 @@ def test_any_document_is_a_diagnosis_or_is_refused(data: st.DataObject) -> None:
     assert isinstance(found._repr_html_(), str)
 
 
+def test_a_document_that_is_read_and_written_is_the_same() -> None:
+    document = json.loads(json.dumps(WHOLE))
+    assert read_document(document).to_json() == document
+
+
+@pytest.mark.parametrize("probability", [-0.1, 1.1, True, "0.9"])
+def test_a_probability_is_a_share(probability: Any) -> None:
+    document = json.loads(json.dumps(WHOLE))
+    document["causes"][0]["probability"] = probability
+    with pytest.raises(DecodeError, match=r"diagnosis\.causes\[0\]\.probability should be"):
+        read_document(document)
+
+
 def test_what_is_wrong_is_said_plainly(store: Store, tmp_path: Path) -> None:
     with pytest.raises(UnknownRun, match="nothing"):
         rerail.explain("nothing.log")

@@ -12,6 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from rerail.catalogue import load_catalogue
+from rerail.diagnosis import Candidate, Diagnosis, NextStep
 from rerail.live import LiveView, Snapshot, build, readable
 from rerail.records import (
     BlackBox,
@@ -201,7 +203,7 @@ def test_a_dead_run_tells_how_it_ended_and_why() -> None:
             180.0,
             processes=[a_process(100, signal="SIGSEGV", dumped_core=True, ended_t_seconds=180.0)],
             boxes=[a_box()],
-            diagnosis={"causes": [{"id": "native-segfault", "probability": 0.91}]},
+            diagnosis=Diagnosis(outcome, (Candidate(load_catalogue()["native-segfault"], 0.91),)),
         )
     )
     assert view.is_bad
@@ -331,7 +333,7 @@ def test_a_run_that_ended_has_no_warnings_but_the_next_command() -> None:
     view = build(Snapshot(ended, 9.0, boxes=[a_box(first_nonfinite_step=3)]))
     assert view.alerts == []
     assert view.next_command == f"rerail explain {ended.id}"
-    proposed = {"causes": [{"id": "x"}], "next": {"command": "rerail isolate -- python t.py"}}
+    proposed = Diagnosis(outcome, next_step=NextStep("tell", "rerail isolate -- python t.py"))
     view = build(Snapshot(ended, 9.0, diagnosis=proposed))
     assert view.next_command == "rerail isolate -- python t.py"
 

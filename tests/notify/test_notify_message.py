@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rerail.catalogue import load_catalogue
+from rerail.diagnosis import Candidate, Diagnosis, NextStep
 from rerail.notify import message
+from rerail.records import Outcome
 
 ABOUT: dict[str, Any] = {
     "id": "20260102-030405-22fc",
@@ -17,12 +21,12 @@ ABOUT: dict[str, Any] = {
     "at_unix": 0.0,
     "elapsed_seconds": 26.0,
 }
-DIED = {
-    "outcome": {"kind": "signal", "summary": "the command was killed by SIGKILL after 26 s"},
-    "headline": "Memory grew 1.5 MiB every step; the kernel killed it at step 304.",
-    "causes": [{"id": "host-memory-leak", "probability": 0.957}],
-    "facts": {"last_step": 1304},
-}
+DIED = Diagnosis(
+    Outcome("signal", "the command was killed by SIGKILL after 26 s"),
+    (Candidate(load_catalogue()["host-memory-leak"], 0.957),),
+    {"last_step": 1304},
+    headline_on_record="Memory grew 1.5 MiB every step; the kernel killed it at step 304.",
+)
 
 
 def test_a_death_reads_fact_then_where_then_what_to_type() -> None:
@@ -37,9 +41,9 @@ def test_a_death_reads_fact_then_where_then_what_to_type() -> None:
 
 
 def test_the_next_experiment_is_what_to_type_if_there_is_one() -> None:
-    following = {"text": "…", "command": "rerail isolate -- python train.py"}
-    told = message.of_death(ABOUT, {**DIED, "next": following}, "not started again: why")
-    assert told.text.splitlines()[-2:] == ["not started again: why", following["command"]]
+    following = NextStep("…", "rerail isolate -- python train.py")
+    told = message.of_death(ABOUT, replace(DIED, next_step=following), "not started again: why")
+    assert told.text.splitlines()[-2:] == ["not started again: why", following.command]
 
 
 def test_a_stall_names_the_place_and_asks_for_stacks() -> None:
@@ -61,9 +65,14 @@ def test_whatever_a_run_says_the_message_is_bounded_and_plain(
     headline: str, label: str, facts: dict[str, Any]
 ) -> None:
     about = {**ABOUT, "label": label * 50}
-    document = {"headline": headline * 50, "facts": facts, "causes": "none", "next": [headline]}
+    died = replace(
+        DIED,
+        facts=facts,
+        headline_on_record=headline * 50,
+        next_step=NextStep(headline, headline * 50),
+    )
     for told in (
-        message.of_death(about, document, headline * 50),
+        message.of_death(about, died, headline * 50),
         message.of_stall(about, 1e9, headline * 50, None, is_last=True),
         message.of_success(about, headline * 50),
     ):

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_runs import DIAGNOSIS, write_investigation, write_run
 
+from rerail.diagnosis.reading import read_document
 from rerail.report import build_report
 from rerail.report.document import (
     Chart,
@@ -257,7 +258,10 @@ def test_a_verification_speaks_for_itself(tmp_path):
     page = render(build_report(folder))
     for words in (*document["summary"], "2300 steps", "Runs without it", "117 steps"):
         assert words in page
-    assert json.loads(dict(pack(folder, DIAGNOSIS).files)["verification.json"]) == document
+    assert (
+        json.loads(dict(pack(folder, read_document(DIAGNOSIS)).files)["verification.json"])
+        == document
+    )
 
 
 @pytest.mark.parametrize(
@@ -273,18 +277,18 @@ def test_experiments_that_are_none_do_no_harm(tmp_path, name, rubbish):
 @pytest.mark.parametrize(
     "diagnosis",
     [
-        {
-            "schema": 1,
-            "outcome": {"kind": "ok", "summary": "It finished."},
-            "causes": [],
-            "facts": {},
-        },
+        {"schema": 1, "outcome": {"kind": "ok", "summary": "It finished."}, "causes": "none"},
         {"schema": 1, "outcome": None, "causes": [None, 3, {"probability": "high"}], "facts": []},
         {"schema": 1, "causes": [{"id": "x", "for": [1, {"source": 3}], "remedies": ["r"]}]},
     ],
 )
-def test_a_strange_diagnosis_is_shown_as_far_as_it_goes(page_of, diagnosis):
-    assert "<h1" in page_of(diagnosis=diagnosis)
+def test_a_strange_diagnosis_counts_as_none(page_of, tmp_path, diagnosis):
+    """The run is explained anew, as one that nobody has explained yet."""
+    page = page_of(diagnosis=diagnosis)
+    folder = write_run(tmp_path / "unexplained")
+    (folder.path / "diagnosis.json").unlink()
+    wanted = build_report(folder).title
+    assert f"<h1>{wanted}</h1>" in page
 
 
 def test_the_same_run_gives_the_same_page(tmp_path):

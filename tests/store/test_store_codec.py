@@ -14,7 +14,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rerail import records
-from rerail.store.codec import DecodeError, decode, dump_line, dumps, encode, loads
+from rerail.bounded import Pid, Share
+from rerail.store.codec import (
+    DecodeError,
+    checks_of,
+    decode,
+    dump_line,
+    dumps,
+    encode,
+    loads,
+    observed,
+)
 
 # A busy machine is no defect: no deadlines.
 unhurried = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -38,7 +48,7 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
     if hint is Any:
         return json_values
     if dataclasses.is_dataclass(hint):
-        hints = typing.get_type_hints(hint)
+        hints = typing.get_type_hints(hint, include_extras=True)
         return st.builds(
             hint, **{f.name: values_of(hints[f.name]) for f in dataclasses.fields(hint)}
         )
@@ -52,6 +62,11 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
     if hint in plain:
         return plain[hint]
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        kind, bounds = arguments
+        if kind is int:
+            return st.integers(int(bounds.least), int(bounds.most))
+        return st.floats(bounds.least, bounds.most)
     if origin is typing.Literal:
         return st.sampled_from(arguments)
     if origin in (typing.Union, types.UnionType):
@@ -110,6 +125,29 @@ def test_unknown_fields_are_passed_over_and_defaults_filled_in() -> None:
 def test_a_misfit_is_named(value: Any, named: str) -> None:
     with pytest.raises(DecodeError, match=named):
         decode(records.PythonFrame, value)
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        ({"t_seconds": 1e12}, "PrintedPoint.t_seconds should be from -1e"),
+        ({"t_seconds": "NaN"}, "PrintedPoint.t_seconds should be from"),
+        ({"t_seconds": 1.0, "step": -1}, "PrintedPoint.step should be from 0 to"),
+        ({"t_seconds": 1.0, "steps": True}, "PrintedPoint.steps should be a whole number"),
+    ],
+)
+def test_a_value_out_of_its_bounds_is_named(value: Any, named: str) -> None:
+    with pytest.raises(DecodeError, match=named):
+        decode(records.PrintedPoint, value)
+
+
+def test_a_field_of_another_kind_was_not_observed() -> None:
+    checks = checks_of({"pid": Pid, "said": list[str], "share": Share})
+    assert observed({"pid": 2**31, "said": ["a", 1], "share": 1.5, "newer": 3}, checks) == {
+        "newer": 3
+    }
+    told = {"pid": 7, "said": None, "share": 0.5}
+    assert observed(dict(told), checks) == told
 
 
 @unhurried

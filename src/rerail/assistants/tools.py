@@ -73,7 +73,7 @@ class Tools:
             "state": info.state,
             "command": info.command,
             "cwd": info.cwd,
-            "diagnosis": answer_on_record(folder, history),
+            "diagnosis": answer_on_record(folder, history).to_json(),
             "output_end": self._lines(folder, last_lines=_TAIL_LINES),
             "stacks": self._stacks(folder)[:80],
             "vitals_end": {name: values[-1:] for name, values in self._vitals(folder, 1).items()},

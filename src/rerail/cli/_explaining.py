@@ -13,10 +13,13 @@ import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from rerail.cli._telling import echo
 from rerail.store import RunFolder, Store
+
+if TYPE_CHECKING:
+    from rerail.diagnosis import Diagnosis
 
 FAILED, SWALLOWED = ("✗", "x"), ("!", "!")  # before an answer, in a log file too
 _WENT_ON = "; the command went on"  # which the exit code says
@@ -44,42 +47,38 @@ def at_most(seconds: float = MOST_SECONDS) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def explain_recording(path: Path, store: Store) -> dict[str, Any]:
-    """Diagnose one run; the document of the answer, which is kept in its folder."""
+def explain_recording(path: Path, store: Store) -> Diagnosis:
+    """Diagnose one run; the answer is kept in its folder."""
     from rerail.api import Run
 
-    return Run(path, store).explain().to_json()
+    return Run(path, store).explain()
 
 
-def show_answer(document: dict[str, Any], folder: RunFolder) -> None:
+def show_answer(diagnosis: Diagnosis, folder: RunFolder) -> None:
     """Show on standard error why it died; after one's own Ctrl-C that and where to read on."""
     from rerail.report import terminal
 
     begin_on_a_line_of_its_own(folder)
     terminal.show(
-        document,
+        diagnosis,
         sys.stderr,
         mark=f"{_mark(FAILED)} rerail: ",
-        is_brief=_was_interrupted(document),
+        is_brief=_was_interrupted(diagnosis),
     )
 
 
-def _was_interrupted(document: dict[str, Any]) -> bool:
+def _was_interrupted(diagnosis: Diagnosis) -> bool:
     """Whether Ctrl-C is all that there is to say: who pressed it knows why the run ended."""
-    from rerail.catalogue import load_catalogue
-
-    outcome, causes = document.get("outcome") or {}, document.get("causes") or []
-    is_ctrl_c = outcome.get("signal") == "SIGINT" or outcome.get("exit_code") == _INTERRUPTED
-    return bool(
-        is_ctrl_c and causes and load_catalogue().policy_of(causes[0]["id"]).is_from_outside
-    )
+    outcome, leading = diagnosis.outcome, diagnosis.leading
+    is_ctrl_c = outcome.signal == "SIGINT" or outcome.exit_code == _INTERRUPTED
+    return is_ctrl_c and leading is not None and leading.cause.policy.is_from_outside
 
 
-def say_what_was_swallowed(document: dict[str, Any], folder: RunFolder) -> None:
+def say_what_was_swallowed(diagnosis: Diagnosis, folder: RunFolder) -> None:
     """Say in one line what went wrong inside a command that ended with exit code 0."""
     begin_on_a_line_of_its_own(folder)
     short = folder.id.rpartition("-")[2]
-    said = str(document["headline"]).partition(_WENT_ON)[0].rstrip(".")
+    said = diagnosis.headline.partition(_WENT_ON)[0].rstrip(".")
     echo(f"{_mark(SWALLOWED)} rerail: exit code 0, but: {said} (rerail explain {short})", err=True)
 
 

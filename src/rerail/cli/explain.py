@@ -90,12 +90,11 @@ def command(
     if each:
         return _each(what, why_not, home, as_json, server)
     diagnosis = _diagnosis(what or ("last",), home, server)
-    document = _document(diagnosis, why_not, home)
     if as_json:
-        print_json(document)
+        print_json(_document(diagnosis, why_not))
     else:
-        _show(diagnosis, document, why_not)
-    return 1 if document["causes"] else 0
+        _show(diagnosis, why_not)
+    return 1 if diagnosis.causes else 0
 
 
 def _check_cause(cause_id: str) -> None:
@@ -139,13 +138,13 @@ def _each(
             diagnosis = Diagnosis(Outcome("unknown", error))
             status = UNREADABLE
         asked = None if error else why_not
-        document = _document(diagnosis, asked, home)
-        status = max(status, 1 if document["causes"] else 0)
+        status = max(status, 1 if diagnosis.causes else 0)
         if as_json:
+            document = _document(diagnosis, asked)
             print_json_line({**document, **({"error": error} if error else {})})
         else:
             echo(f"{chr(10) if at else ''}== {name}")
-            _show(diagnosis, document, asked)
+            _show(diagnosis, asked)
     return status
 
 
@@ -154,7 +153,12 @@ def _diagnosis(what: tuple[str, ...], home: Path | None, server: ChatServer | No
     diagnosis = api.explain(sys.stdin.buffer if what == ("-",) else what, home=home, ask=server)
     if diagnosis.skipped:
         echo(f"rerail: {_passed_over(diagnosis.skipped)}", err=True)
-    return diagnosis
+    clean = _headline_if_stopped(diagnosis, home)
+    if clean is None:
+        return diagnosis
+    from rerail.report import stopped_trial
+
+    return stopped_trial.diagnosis_of_stopped(diagnosis, clean)
 
 
 def _say_that_it_takes_long(what: tuple[str, ...]) -> None:
@@ -181,19 +185,14 @@ def _passed_over(skipped: Sequence[tuple[str, str]]) -> str:
     return f"passed over {counted(len(skipped), 'file')}: {'; '.join(parts)}{rest}"
 
 
-def _document(diagnosis: Diagnosis, why_not: str | None, home: Path | None) -> dict[str, Any]:
+def _document(diagnosis: Diagnosis, why_not: str | None) -> dict[str, Any]:
     document = diagnosis.to_json()
-    clean = _headline_if_stopped(diagnosis, home)
-    if clean is not None:
-        from rerail.report import stopped_trial
-
-        document = stopped_trial.diagnosis_of_stopped(document, clean)
     if why_not is not None:
         document["why_not"] = diagnosis.why_not(why_not).to_json()
     return document
 
 
-def _show(diagnosis: Diagnosis, document: dict[str, Any], why_not: str | None) -> None:
+def _show(diagnosis: Diagnosis, why_not: str | None) -> None:
     from rerail.report import terminal
 
     if why_not is not None:
@@ -201,13 +200,13 @@ def _show(diagnosis: Diagnosis, document: dict[str, Any], why_not: str | None) -
 
         echo(render(diagnosis.why_not(why_not)))
         if diagnosis.second_opinion is not None:
-            echo(terminal.second_opinion(diagnosis.second_opinion.to_json()))
+            echo(terminal.second_opinion(diagnosis.second_opinion))
         return
-    terminal.show(document, sys.stdout)
-    if document.get("job"):
+    terminal.show(diagnosis, sys.stdout)
+    if diagnosis.job:
         from rerail.jobs import node_table
 
-        echo(node_table(document["job"]))
+        echo(node_table(diagnosis.job))
 
 
 def _headline_if_stopped(diagnosis: Diagnosis, home: Path | None) -> str | None:

@@ -6,13 +6,12 @@ error, after the command's own output.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -41,9 +40,10 @@ from rerail.cli._telling import echo
 from rerail.errors import UsageError
 from rerail.platform.own_process import lose_patience
 from rerail.recorder import CommandNotStarted, Recording, RunOptions, record
-from rerail.store import RunFolder, Store
+from rerail.store import RunFolder, Store, dump_line
 
 if TYPE_CHECKING:
+    from rerail.diagnosis import Diagnosis
     from rerail.jobs import Sharing
     from rerail.notify import Notifier
     from rerail.remedies import Story
@@ -307,18 +307,17 @@ def _answer(
     recording: Recording, store: Store, *, is_quiet: bool, explains: bool, json_to: int | None
 ) -> None:
     from rerail.cli._explaining import AnswerOverdue, at_most, explain_recording
-    from rerail.store import dumps
 
     try:
         if not is_readable(recording):
             _tell_without_record(recording, is_quiet=is_quiet, json_to=json_to)
         elif json_to is not None or (explains and _is_to_be_explained(recording)):
             with at_most():
-                document = explain_recording(recording.folder, store)
+                diagnosis = explain_recording(recording.folder, store)
                 if explains and not is_quiet:
-                    _show(recording, document)
+                    _show(recording, diagnosis)
             if json_to is not None:
-                os.write(json_to, dumps(document).encode() + b"\n")
+                os.write(json_to, dump_line(diagnosis.to_json()))
         elif not is_quiet and not recording.deserves_explanation:
             _tell_of_success(recording)
         for sentence in [] if is_quiet else about_record(recording, store.home):
@@ -335,16 +334,16 @@ def _is_to_be_explained(recording: Recording) -> bool:
     return recording.deserves_explanation or may_hide_a_failure(RunFolder(recording.folder))
 
 
-def _show(recording: Recording, document: dict[str, Any]) -> None:
+def _show(recording: Recording, diagnosis: Diagnosis) -> None:
     """The answer to a death, or a line about what the command swallowed."""
     from rerail.cli._explaining import say_what_was_swallowed, show_answer
-    from rerail.diagnosis import ending_of_document
+    from rerail.diagnosis import ending_of_diagnosis
 
     folder = RunFolder(recording.folder)
     if recording.deserves_explanation:
-        show_answer(document, folder)
-    elif ending_of_document(document) == "swallowed":
-        say_what_was_swallowed(document, folder)
+        show_answer(diagnosis, folder)
+    elif ending_of_diagnosis(diagnosis) == "swallowed":
+        say_what_was_swallowed(diagnosis, folder)
     else:
         _tell_of_success(recording)
 
@@ -373,7 +372,7 @@ def _tell_without_record(recording: Recording, *, is_quiet: bool, json_to: int |
         from rerail.diagnosis import Diagnosis
 
         document = Diagnosis(recording.outcome).to_json()
-        os.write(json_to, json.dumps({**document, "run": None}).encode() + b"\n")
+        os.write(json_to, dump_line({**document, "run": None}))
 
 
 class _Reporter:
@@ -430,10 +429,10 @@ def _write_story(story: Story, store: Store, json_to: int) -> None:
     if not is_readable(story.recording):
         _tell_without_record(story.recording, is_quiet=True, json_to=json_to)
         return
-    document = explain_recording(story.recording.folder, store)
+    document = explain_recording(story.recording.folder, store).to_json()
     document["attempts"] = story.to_json()
     document["ended_because"] = story.ended_because
-    os.write(json_to, json.dumps(document).encode() + b"\n")
+    os.write(json_to, dump_line(document))
 
 
 def end_as(exit_code: int | None, signal_number: int | None) -> NoReturn:

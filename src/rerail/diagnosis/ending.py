@@ -7,12 +7,14 @@ exception that was caught, a training that was told to stop, a framework that tr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from rerail.errors import RerailError
 from rerail.records import Outcome
 from rerail.store import RunFolder
+
+if TYPE_CHECKING:
+    from rerail.diagnosis.result import Diagnosis
 
 Ending = Literal["ok", "swallowed", "failed"]
 
@@ -37,27 +39,23 @@ def ending_of(outcome: Outcome | None, leading_probability: float | None) -> End
 
 def ending_on_record(folder: RunFolder) -> Ending:
     """Return the same of a run that is over, from its folder."""
+    from rerail.diagnosis.explain import diagnosis_on_record
+
     try:
-        info = folder.info()
-        document = folder.diagnosis()
+        return ending_of(folder.info().outcome, leading_probability_of(diagnosis_on_record(folder)))
     except RerailError:
         return "failed"  # nobody can read how it ended
-    return ending_of(info.outcome, leading_probability_of(document))
 
 
-def ending_of_document(document: Mapping[str, Any]) -> Ending:
+def ending_of_diagnosis(diagnosis: Diagnosis) -> Ending:
     """Return the same from a diagnosis alone."""
-    told = document.get("outcome") or {}
-    outcome = Outcome(told.get("kind", "unknown"), str(told.get("summary") or ""))
-    return ending_of(outcome, leading_probability_of(document))
+    return ending_of(diagnosis.outcome, leading_probability_of(diagnosis))
 
 
-def leading_probability_of(document: Mapping[str, Any]) -> float | None:
+def leading_probability_of(diagnosis: Diagnosis | None) -> float | None:
     """Return how likely the first cause of a diagnosis is; None where there is none."""
-    causes = document.get("causes")
-    first = causes[0] if isinstance(causes, list) and causes else None
-    probability = first.get("probability") if isinstance(first, dict) else None
-    return float(probability) if isinstance(probability, (int, float)) else None
+    leading = diagnosis.leading if diagnosis is not None else None
+    return leading.probability if leading is not None else None
 
 
 def summary_of(outcome_summary: str, ending: Ending) -> str:

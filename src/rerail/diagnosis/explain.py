@@ -90,13 +90,9 @@ def _explain_inputs(inputs: Inputs, listener: Listener | None) -> Diagnosis:
     return replace(diagnose(evidence), skipped=tuple(inputs.skipped))
 
 
-def answer_on_record(folder: RunFolder, history: Sequence[RunFolder] = ()) -> dict[str, Any]:
-    """`diagnosis.json` of the run, or what it would say if nobody has explained the run yet."""
-    try:
-        document = folder.diagnosis()
-    except UnreadableInput:
-        document = {}  # damaged: the evidence is still there to be read anew
-    return document or explain_run(folder, history).to_json()
+def answer_on_record(folder: RunFolder, history: Sequence[RunFolder] = ()) -> Diagnosis:
+    """Return the diagnosis that was kept; without one that can be read, explain the run anew."""
+    return diagnosis_on_record(folder) or explain_run(folder, history)
 
 
 def diagnosis_on_record(folder: RunFolder) -> Diagnosis | None:

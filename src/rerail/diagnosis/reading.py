@@ -8,51 +8,79 @@ DecodeError for what is no such document.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rerail.bounded import Share
 from rerail.catalogue import Cause, Policy, Remedy, load_catalogue
 from rerail.diagnosis.result import SCHEMA, Candidate, Diagnosis, NextStep
 from rerail.records import Observation, Outcome
-from rerail.store import DecodeError
+from rerail.store import DecodeError, decode
 
 
-def read_document(document: dict[str, Any]) -> Diagnosis:
-    if document.get("schema") != SCHEMA:
-        raise DecodeError(f"schema {document.get('schema')!r} is not {SCHEMA}")
-    try:
-        return _diagnosis(document)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise DecodeError(f"not a diagnosis: {type(error).__name__}: {error}") from None
+@dataclass(frozen=True)
+class _Cited:
+    """The document keeps the words and the place of an observation, not its kind."""
+
+    text: str
+    source: str
 
 
-def _diagnosis(document: dict[str, Any]) -> Diagnosis:
-    outcome, step = document["outcome"], document.get("next")
+@dataclass(frozen=True)
+class _Cause:
+    id: str
+    probability: Share
+    title: str
+    for_: tuple[_Cited, ...] = ()
+    against: tuple[_Cited, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Skipped:
+    name: str
+    why: str
+
+
+@dataclass(frozen=True)
+class _Document:
+    outcome: Outcome
+    causes: tuple[_Cause, ...]
+    headline: str = ""  # an older rerail wrote none
+    facts: dict[str, Any] = field(default_factory=dict)
+    next: NextStep | None = None
+    incomplete: str = ""
+    skipped: tuple[_Skipped, ...] = ()
+    run: str | None = None
+    job: dict[str, Any] | None = None
+
+
+def read_document(value: dict[str, Any]) -> Diagnosis:
+    if value.get("schema") != SCHEMA:
+        raise DecodeError(f"schema {value.get('schema')!r} is not {SCHEMA}")
+    document = decode(_Document, value, "diagnosis")
+    title = document.causes[0].title if document.causes else ""
     return Diagnosis(
-        outcome=Outcome(
-            outcome["kind"],
-            str(outcome["summary"]),
-            outcome.get("signal"),
-            outcome.get("exit_code"),
-            outcome.get("process"),
-        ),
-        candidates=tuple(_candidate(value) for value in document["causes"]),
-        facts=dict(document.get("facts") or {}),
-        next_step=NextStep(str(step["text"]), step.get("command")) if step else None,
-        incomplete=str(document.get("incomplete") or ""),
-        headline_on_record=str(document.get("headline") or ""),
+        outcome=document.outcome,
+        candidates=tuple(_candidate(cause) for cause in document.causes),
+        facts=document.facts,
+        next_step=document.next,
+        incomplete=document.incomplete,
+        skipped=tuple((each.name, each.why) for each in document.skipped),
+        run=document.run,
+        headline_on_record=document.headline or title,
+        job=document.job,
     )
 
 
-def _candidate(value: dict[str, Any]) -> Candidate:
+def _candidate(told: _Cause) -> Candidate:
     catalogue = load_catalogue()
-    cause_id, title = str(value["id"]), str(value["title"])
-    known = catalogue[cause_id] if cause_id in catalogue else _stranger(cause_id, title)
+    known = catalogue[told.id] if told.id in catalogue else _stranger(told.id, told.title)
     return Candidate(
-        replace(known, title=title, remedies=tuple(_remedy(each) for each in value["remedies"])),
-        float(value["probability"]),
-        tuple(_observation(each) for each in value["for"]),
-        tuple(_observation(each) for each in value["against"]),
+        replace(known, title=told.title, remedies=told.remedies),
+        told.probability,
+        _observations(told.for_),
+        _observations(told.against),
     )
 
 
@@ -61,16 +89,5 @@ def _stranger(cause_id: str, title: str) -> Cause:
     return Cause(cause_id, title, "", "", "", policy=Policy(retry="with-remedy"))
 
 
-def _remedy(value: dict[str, Any]) -> Remedy:
-    return Remedy(
-        str(value["id"]),
-        str(value["title"]),
-        value["safety"],
-        tuple(str(word) for word in value["change"]),
-        str(value.get("note", "")),
-    )
-
-
-def _observation(value: dict[str, Any]) -> Observation:
-    """The document keeps the words and the place of an observation, not its kind."""
-    return Observation("", str(value["text"]), str(value["source"]))
+def _observations(cited: tuple[_Cited, ...]) -> tuple[Observation, ...]:
+    return tuple(Observation("", each.text, each.source) for each in cited)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from rerail.catalogue import Cause, Remedy
@@ -24,9 +25,12 @@ class Candidate:
     """A cause that may have been it, with what was observed for and against it."""
 
     cause: Cause
-    probability: float
+    probability: float  # as it is written into the document, so that every reader says the same
     speaks_for: tuple[Observation, ...] = ()
     speaks_against: tuple[Observation, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "probability", round(self.probability, 3))
 
     @property
     def id(self) -> str:
@@ -66,7 +70,7 @@ class Diagnosis:
     second_opinion: SecondOpinion | None = None  # of a model, only if one was asked
     job: dict[str, Any] | None = None  # the nodes of a job, where several machines were read
 
-    @property
+    @cached_property
     def headline(self) -> str:
         """The one sentence that stands first."""
         from rerail.diagnosis.headline import headline
@@ -143,7 +147,7 @@ def _candidate(candidate: Candidate) -> dict[str, Any]:
     cause = candidate.cause
     return {
         "id": cause.id,
-        "probability": round(candidate.probability, 3),
+        "probability": candidate.probability,
         "title": cause.title,
         "for": [{"text": o.text, "source": o.source} for o in candidate.speaks_for],
         "against": [{"text": o.text, "source": o.source} for o in candidate.speaks_against],

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rerail.bounded import Count, Time
 from rerail.platform.os_text import printable
+from rerail.store import checks_of, decoder_of, fits, observed
 
 SCHEMA = 1
 HELLO, BEAT, GOODBYE = "hello", "beat", "goodbye"
@@ -96,114 +98,107 @@ class Member:
         return max(steps, default=None)
 
 
+_SAID = checks_of(
+    {
+        **dict.fromkeys(("node_rank", "rank", "expected", "least", "attempt", "step"), Count),
+        **dict.fromkeys(("t", "unix", "beat_seconds", "waited_from", "waited_until"), Time),
+        **dict.fromkeys(("host", "boot_id", "outcome", "summary"), str),
+        **dict.fromkeys(("collective", "phase", "waited_in"), str),
+        **dict.fromkeys(("told", "heard", "steps"), dict[str, Any]),
+        **dict.fromkeys(("ranks", "links", "silences"), list[Any]),
+    }
+)
+_PAIR, _LINK = decoder_of(tuple[Time, Time]), decoder_of(tuple[Time, str, bool])
+
+
 def member_of(
     node: str, run: str, hello: Any, beat: Any = None, goodbye: Any = None
 ) -> Member | None:
     """None for a hello that is none."""
-    hello, beat, goodbye = (
-        each if isinstance(each, dict) else {} for each in (hello, beat, goodbye)
-    )
+    hello, beat, goodbye = (_said(each) for each in (hello, beat, goodbye))
     if hello.get("schema") != SCHEMA:
         return None
-    last = goodbye if goodbye else beat if beat else hello
-    source = beat if beat else {}
+    last = goodbye or beat or hello
+    expected = hello.get("expected")
     return Member(
         node=node,
         run=run,
         host=_text(hello.get("host")) or node,
-        node_rank=_whole(hello.get("node_rank")),
-        rank=_whole(hello.get("rank")),
-        expected=_at_most(MOST_MEMBERS, _whole(hello.get("expected"))),
-        least=_whole(hello.get("least")),
-        attempt=_whole(hello.get("attempt")) or 1,
-        began_unix=(_number(hello.get("unix")) or 0.0) - (_number(hello.get("t")) or 0.0),
+        node_rank=hello.get("node_rank"),
+        rank=hello.get("rank"),
+        expected=None if expected is None else min(expected, MOST_MEMBERS),
+        least=hello.get("least"),
+        attempt=hello.get("attempt") or 1,
+        began_unix=(hello.get("unix") or 0.0) - (hello.get("t") or 0.0),
         boot_id=_text(hello.get("boot_id")) or "",
         told=_texts(hello.get("told")),
-        beat_seconds=_number(hello.get("beat_seconds")) or 2.0,
-        last_t=_number(last.get("t")),
-        last_unix=_number(last.get("unix")),
-        ranks=tuple(_ranks(source.get("ranks"))),
-        links=tuple(_links(source.get("links"))),
-        silences=tuple(_pairs(source.get("silences"))),
-        heard=tuple(_heard(node, source.get("heard"))),
-        steps=_steps(source.get("steps")),
+        beat_seconds=hello.get("beat_seconds") or 2.0,
+        last_t=last.get("t"),
+        last_unix=last.get("unix"),
+        ranks=tuple(_rank(each) for each in _dicts(beat.get("ranks"))),
+        links=tuple(_links(beat.get("links"))),
+        silences=tuple(_pairs(beat.get("silences"))),
+        heard=tuple(_heard(node, beat.get("heard"))),
+        steps=_steps(beat.get("steps")),
         has_goodbye=bool(goodbye),
-        ended_t=_number(goodbye.get("t")) if goodbye else None,
-        outcome_kind=_text(goodbye.get("outcome")) if goodbye else None,
-        outcome_summary=_text(goodbye.get("summary")) or "" if goodbye else "",
+        ended_t=goodbye.get("t"),
+        outcome_kind=_text(goodbye.get("outcome")),
+        outcome_summary=_text(goodbye.get("summary")) or "",
     )
 
 
-def _ranks(value: Any) -> Iterator[RankState]:
-    for each in _items(value):
+def _said(value: Any) -> dict[str, Any]:
+    return observed(dict(value), _SAID) if isinstance(value, dict) else {}
+
+
+def _dicts(value: list[Any] | None) -> Iterator[dict[str, Any]]:
+    for each in (value or [])[:_MOST_ITEMS]:
         if isinstance(each, dict):
-            yield RankState(
-                _whole(each.get("rank")),
-                _whole(each.get("step")) or 0,
-                _text(each.get("collective")),
-                _text(each.get("phase")),
-                _number(each.get("t")),
-                _text(each.get("waited_in")),
-                _number(each.get("waited_from")),
-                _number(each.get("waited_until")),
-            )
+            yield _said(each)
 
 
-def _links(value: Any) -> Iterator[LinkChange]:
-    for each in _items(value):
-        if isinstance(each, list) and len(each) == 3:
-            t, name = _number(each[0]), _text(each[1])
-            if t is not None and name:
-                yield LinkChange(t, name, each[2] is True)
+def _rank(told: dict[str, Any]) -> RankState:
+    return RankState(
+        told.get("rank"),
+        told.get("step") or 0,
+        _text(told.get("collective")),
+        _text(told.get("phase")),
+        told.get("t"),
+        _text(told.get("waited_in")),
+        told.get("waited_from"),
+        told.get("waited_until"),
+    )
 
 
-def _heard(listener: str, value: Any) -> Iterator[Heard]:
-    for speaker, pairs in list(value.items())[:_MOST_ITEMS] if isinstance(value, dict) else ():
+def _links(value: list[Any] | None) -> Iterator[LinkChange]:
+    for each in (value or [])[:_MOST_ITEMS]:
+        if fits(_LINK, each) and (name := _text(each[1])):
+            yield LinkChange(each[0], name, each[2])
+
+
+def _heard(listener: str, value: dict[str, Any] | None) -> Iterator[Heard]:
+    for speaker, pairs in list((value or {}).items())[:_MOST_ITEMS]:
         for mine, theirs in _pairs(pairs):
-            yield Heard(listener, str(speaker)[:_MOST_TEXT], mine, theirs)
+            yield Heard(listener, speaker[:_MOST_TEXT], mine, theirs)
 
 
-def _steps(value: Any) -> dict[int, tuple[tuple[int, float], ...]]:
+def _steps(value: dict[str, Any] | None) -> dict[int, tuple[tuple[int, float], ...]]:
     found = {}
-    for rank, points in list(value.items())[:_MOST_ITEMS] if isinstance(value, dict) else ():
+    for rank, points in list((value or {}).items())[:_MOST_ITEMS]:
         if rank.isdecimal() and len(rank) < 10:
             found[int(rank)] = tuple((int(step), t) for step, t in _pairs(points))
     return found
 
 
 def _pairs(value: Any) -> Iterator[tuple[float, float]]:
-    for each in _items(value):
-        if isinstance(each, list) and len(each) == 2:
-            first, second = _number(each[0]), _number(each[1])
-            if first is not None and second is not None:
-                yield first, second
+    for each in value[:_MOST_ITEMS] if isinstance(value, list) else ():
+        if fits(_PAIR, each):
+            yield float(each[0]), float(each[1])
 
 
-def _items(value: Any) -> list[Any]:
-    return value[:_MOST_ITEMS] if isinstance(value, list) else []
+def _texts(value: dict[str, Any] | None) -> dict[str, str]:
+    return {k[:_MOST_TEXT]: str(v)[:_MOST_TEXT] for k, v in list((value or {}).items())[:32]}
 
 
-def _texts(value: Any) -> dict[str, str]:
-    if not isinstance(value, dict):
-        return {}
-    return {str(k)[:_MOST_TEXT]: str(v)[:_MOST_TEXT] for k, v in list(value.items())[:32]}
-
-
-def _text(value: Any) -> str | None:
-    if not isinstance(value, str) or not value:
-        return None
-    return printable(value[:_MOST_TEXT])
-
-
-def _number(value: Any) -> float | None:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if is_number and abs(value) < 1e12 else None  # nor NaN, nor 400 digits
-
-
-def _at_most(most: int, number: int | None) -> int | None:
-    return None if number is None else min(number, most)
-
-
-def _whole(value: Any) -> int | None:
-    number = _number(value)
-    return int(number) if number is not None and number >= 0 else None
+def _text(value: str | None) -> str | None:
+    return printable(value[:_MOST_TEXT]) if value else None

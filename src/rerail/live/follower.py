@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rerail.errors import UnreadableInput
 from rerail.live.snapshot import Snapshot
@@ -29,6 +29,9 @@ from rerail.store import (
     printed_points,
 )
 from rerail.store.liveness import scope
+
+if TYPE_CHECKING:
+    from rerail.diagnosis import Diagnosis
 
 T = TypeVar("T")
 
@@ -70,7 +73,7 @@ class Follower:
         self._progress: deque[PrintedPoint] = deque(maxlen=MOST_POINTS)
         self._surroundings: dict[str, Any] = {}
         self._warnings: list[str] | None = None
-        self._diagnosis: dict[str, Any] = {}
+        self._diagnosis: Diagnosis | None = None
 
     def look(self) -> Snapshot:
         info = self.folder.info()
@@ -136,12 +139,11 @@ class Follower:
             self._surroundings, self._warnings = found, warnings_of(found)
         return self._surroundings
 
-    def _read_diagnosis(self, info: RunInfo) -> dict[str, Any]:
-        if info.state != "running" and not self._diagnosis:
-            try:
-                self._diagnosis = self.folder.diagnosis()
-            except UnreadableInput:
-                return {}  # the run itself can still be shown
+    def _read_diagnosis(self, info: RunInfo) -> Diagnosis | None:
+        if info.state != "running" and self._diagnosis is None:
+            from rerail.diagnosis import diagnosis_on_record
+
+            self._diagnosis = diagnosis_on_record(self.folder)
         return self._diagnosis
 
 

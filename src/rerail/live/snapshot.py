@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rerail.records import BlackBox, Event, PrintedPoint, ProcessRecord, RunInfo, VitalsRow
+
+if TYPE_CHECKING:
+    from rerail.diagnosis import Diagnosis
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,7 @@ class Snapshot:
     printed_progress: Sequence[PrintedPoint] = ()  # what the recorder read in the output
     events: Sequence[Event] = ()  # of the kinds in `follower.WANTED`
     surroundings: Mapping[str, Any] = field(default_factory=dict)
-    diagnosis: Mapping[str, Any] = field(default_factory=dict)
+    diagnosis: Diagnosis | None = None  # the one on record
     # Of a run that goes on: since when nothing was printed and no process told of progress.
     silent_seconds: float | None = None
     # What boded ill at the start, where it was found out before: it does not change.

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rerail.diagnosis import Ending, ending_of, summary_of
+from rerail.diagnosis import Ending, ending_of, leading_probability_of, summary_of
 from rerail.live.alerts import Alert, GateLine, alerts_of, gates_of, ranks_of
 from rerail.live.machine import Gauge, gauges_of, machine_now
 from rerail.live.memory import Memory, in_order, memory_of_rows, steady_rows
@@ -59,8 +59,10 @@ def build(snapshot: Snapshot) -> LiveView:
     """What there is to say about it. Pure."""
     info, now = snapshot.info, snapshot.now_seconds
     is_running = info.state == "running"
-    cause = _leading(snapshot.diagnosis)
-    ending = ending_of(info.outcome if info.state == "ended" else None, cause[1])
+    diagnosis = snapshot.diagnosis
+    leading = diagnosis.leading if diagnosis else None
+    outcome = info.outcome if info.state == "ended" else None
+    ending = ending_of(outcome, leading_probability_of(diagnosis))
     output = [text for text in map(readable, snapshot.printed) if text]
     stalled = _stalled_seconds(snapshot)
     progress = _with_printed_total(progress_of(snapshot, output), snapshot)
@@ -101,9 +103,9 @@ def build(snapshot: Snapshot) -> LiveView:
         output=output,
         stalled_seconds=stalled,
         silent_seconds=quiet,
-        why=_why(snapshot.diagnosis),
-        leading_cause=cause[0],
-        leading_probability=cause[1],
+        why=diagnosis.headline if diagnosis and leading else None,
+        leading_cause=leading.id if leading else None,
+        leading_probability=leading.probability if leading else None,
         missing=[
             f"{event.data.get('what')}: {event.data.get('why')}"
             for event in snapshot.events
@@ -161,10 +163,9 @@ def _next_command(snapshot: Snapshot, ending: Ending) -> str | None:
         return None
     if any(e.kind == "gate" and e.data.get("action") == "stop" for e in snapshot.events):
         return None  # it did not die: rerail ended it
-    proposed = snapshot.diagnosis.get("next")
-    command = proposed.get("command") if isinstance(proposed, dict) else None
-    if isinstance(command, str) and command:
-        return printable_line(command)
+    proposed = snapshot.diagnosis.next_step if snapshot.diagnosis else None
+    if proposed is not None and proposed.command:
+        return printable_line(proposed.command)
     return f"rerail explain {info.id}"
 
 
@@ -235,19 +236,3 @@ def _stalled_seconds(snapshot: Snapshot) -> float | None:
     silent = stall.data.get("silent_seconds")
     before = float(silent) if isinstance(silent, (int, float)) else 0.0
     return before + max(0.0, snapshot.now_seconds - stall.t_seconds)
-
-
-def _why(diagnosis: Mapping[str, Any]) -> str | None:
-    said = diagnosis.get("headline")
-    return said if isinstance(said, str) and diagnosis.get("causes") else None
-
-
-def _leading(diagnosis: Mapping[str, Any]) -> tuple[str | None, float | None]:
-    causes = diagnosis.get("causes")
-    if not isinstance(causes, list) or not causes or not isinstance(causes[0], dict):
-        return None, None
-    name, probability = causes[0].get("id"), causes[0].get("probability")
-    return (
-        name if isinstance(name, str) else None,
-        float(probability) if isinstance(probability, (int, float)) else None,
-    )

@@ -11,15 +11,18 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rerail.api import Run
+from rerail.diagnosis import Diagnosis, NextStep
 from rerail.errors import RerailError
 from rerail.notify import message
 from rerail.notify.message import Message
 from rerail.privacy import Redactor
-from rerail.report import finish_line, last_step_and_loss
+from rerail.records import Outcome
+from rerail.report import finish_line, last_step_and_loss, learn_diagnosis, masked_diagnosis
 from rerail.store import RunFolder, Store
 
 
@@ -67,13 +70,14 @@ def _about_run(asked: dict[str, Any], secrets: Iterable[str]) -> Message:
     if asked["event"] == "end":
         finish, step = finish_line(folder.path), last_step_and_loss(folder)[0]
         return message.of_success(about, _masked(redactor, finish), step)
-    run = Run(folder.path, Store(asked["home"]))
-    document = run.diagnosis.to_json()
-    masked_document = _masked(redactor, document)
-    if masked_document.get("next") != document.get("next"):
-        masked_document.pop("next")
+    diagnosis = Run(folder.path, Store(asked["home"])).diagnosis
+    learn_diagnosis(redactor, diagnosis)
+    redactor.finish_learning()
+    masked = masked_diagnosis(diagnosis, redactor)
+    if masked.next_step != diagnosis.next_step:
+        masked = replace(masked, next_step=None)
     remark = _masked(redactor, asked.get("remark") or "")
-    return message.of_death(about, masked_document, remark)
+    return message.of_death(about, masked, remark)
 
 
 def _from_memory(asked: dict[str, Any], secrets: Iterable[str]) -> Message:
@@ -89,7 +93,12 @@ def _from_memory(asked: dict[str, Any], secrets: Iterable[str]) -> Message:
         return message.of_success(about, summary)
     if asked["what"] == "rank":
         return message.of_rank(about, _masked(redactor, asked["text"]), None, is_last=False)
-    return message.of_death(about, {"headline": summary, "next": {"command": "rerail runs"}})
+    unread = Diagnosis(
+        Outcome("unknown", summary),
+        next_step=NextStep("", "rerail runs"),
+        headline_on_record=summary,
+    )
+    return message.of_death(about, unread)
 
 
 def _redactor(recorded: Any, secrets: Iterable[str]) -> Redactor:

@@ -10,10 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rerail.platform.os_text import is_printable, printable_line
 from rerail.wording import cut, duration_in_words, percent
+
+if TYPE_CHECKING:
+    from rerail.diagnosis import Candidate, Diagnosis
 
 EVENTS = ("death", "stall", "proof", "end")
 
@@ -71,24 +74,19 @@ class Message:
         }
 
 
-def of_death(about: Mapping[str, Any], document: Mapping[str, Any], remark: str = "") -> Message:
-    """`about`: the run's own fields; `document`: its diagnosis; `remark`: what follows it."""
-    facts = _object(document.get("facts"))
-    outcome = _object(document.get("outcome"))
-    fact = document.get("headline") or outcome.get("summary") or "how it ended is not known"
-    causes = document.get("causes")
-    leading = _object(causes[0]) if isinstance(causes, list) and causes else {}
-    fields = _fields(about, facts.get("last_step"), leading)
-    command = str(_object(document.get("next")).get("command") or "")
+def of_death(about: Mapping[str, Any], diagnosis: Diagnosis, remark: str = "") -> Message:
+    """`about`: the run's own fields; `remark`: what follows its diagnosis."""
+    fact, leading, step = diagnosis.headline, diagnosis.leading, diagnosis.next_step
+    fields = _fields(about, diagnosis.facts.get("last_step"), leading)
+    command = (step.command if step else "") or ""
     if not command or not can_be_typed(command):
         command = f"rerail explain {about['short']}"
     details = [_line(_cause(leading), *_progress(about, fields["step"]), *_whereabouts(about))]
     if remark:
         details.append(cut(printable_line(remark), MOST_LINE))
-    fact = str(fact)
     if fact.startswith("It "):
         fact = f"it {fact[3:]}"
-    how = "exit code 0, but" if outcome.get("kind") == "ok" else "died"
+    how = "exit code 0, but" if diagnosis.outcome.kind == "ok" else "died"
     return Message("death", _headline(f"{how}: {fact}"), tuple(details), command, fields)
 
 
@@ -110,7 +108,7 @@ def of_stall(
         _headline(f"stuck for {duration_in_words(silent_seconds)} {where}"),
         tuple(details),
         f"rerail stacks {about['short']}",
-        _fields(about, step, {}),
+        _fields(about, step),
     )
 
 
@@ -124,7 +122,7 @@ def of_rank(about: Mapping[str, Any], text: str, step: int | None, *, is_last: b
         _headline(text),
         tuple(details),
         f"rerail stacks {about['short']}",
-        _fields(about, step, {}),
+        _fields(about, step),
     )
 
 
@@ -132,7 +130,7 @@ def of_success(about: Mapping[str, Any], finish: str, step: int | None = None) -
     """`finish`: the line that stands in the terminal at the end. Nothing is left to be done."""
     label = f" ({about['label']})" if about.get("label") else ""
     return Message(
-        "end", _headline(f"{finish}{label} on {about['host']}"), fields=_fields(about, step, {})
+        "end", _headline(f"{finish}{label} on {about['host']}"), fields=_fields(about, step)
     )
 
 
@@ -164,11 +162,8 @@ def _line(*parts: str) -> str:
     return cut(" · ".join(printable_line(part) for part in parts if part), MOST_LINE)
 
 
-def _cause(leading: Mapping[str, Any]) -> str:
-    probability = leading.get("probability")
-    if not leading.get("id") or not isinstance(probability, (int, float)):
-        return ""
-    return f"{leading['id']} {percent(probability)}"
+def _cause(leading: Candidate | None) -> str:
+    return f"{leading.id} {percent(leading.probability)}" if leading is not None else ""
 
 
 def _progress(about: Mapping[str, Any], step: object) -> list[str]:
@@ -185,8 +180,9 @@ def _whereabouts(about: Mapping[str, Any]) -> list[str]:
     return [at, str(about["host"]), f"run {about['short']}{label}"]
 
 
-def _fields(about: Mapping[str, Any], step: object, leading: Mapping[str, Any]) -> dict[str, Any]:
-    has_cause = bool(leading.get("id"))
+def _fields(
+    about: Mapping[str, Any], step: object, leading: Candidate | None = None
+) -> dict[str, Any]:
     return {
         "step": step if isinstance(step, int) else None,
         "host": about["host"],
@@ -194,9 +190,7 @@ def _fields(about: Mapping[str, Any], step: object, leading: Mapping[str, Any]) 
         "label": about.get("label"),
         "at": _utc(about["at_unix"]),
         "elapsed_seconds": about.get("elapsed_seconds"),
-        "cause": {"id": leading["id"], "probability": leading.get("probability")}
-        if has_cause
-        else None,
+        "cause": {"id": leading.id, "probability": leading.probability} if leading else None,
     }
 
 
@@ -206,7 +200,3 @@ def _utc(unix: float) -> str:
 
 def _texts(value: object) -> Sequence[str]:
     return [str(item) for item in value] if isinstance(value, (list, tuple)) else ()
-
-
-def _object(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

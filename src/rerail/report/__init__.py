@@ -28,7 +28,12 @@ if TYPE_CHECKING:
     from rerail.report.ended_metrics import last_metrics
     from rerail.report.ending_line import finish_line, last_step_and_loss
     from rerail.report.job_summary import step_summary
-    from rerail.report.masked_run import MaskedOutput, masked_line
+    from rerail.report.masked_run import (
+        MaskedOutput,
+        learn_diagnosis,
+        masked_diagnosis,
+        masked_line,
+    )
     from rerail.report.package import pack
     from rerail.report.page_parts import page_top, redactor_of, training_charts
     from rerail.report.stall_stacks import stall_stack_lines
@@ -46,8 +51,10 @@ __all__ = [
     "html",
     "last_metrics",
     "last_step_and_loss",
+    "learn_diagnosis",
     "live_screen",
     "markdown",
+    "masked_diagnosis",
     "masked_line",
     "pack",
     "page_top",
@@ -78,8 +85,10 @@ __getattr__ = door(
         "last_metrics": "ended_metrics",
         "last_step_and_loss": "ending_line",
         "experiments": "experiments",
+        "learn_diagnosis": "masked_run",
         "live_screen": "live_screen",
         "markdown": "markdown",
+        "masked_diagnosis": "masked_run",
         "masked_line": "masked_run",
         "pack": "package",
         "page_top": "page_parts",

@@ -8,7 +8,6 @@ from __future__ import annotations
 from rerail.diagnosis import answer_on_record
 from rerail.recorder import Metrics, limits_of
 from rerail.report.ending_line import last_step_and_loss
-from rerail.report.verdict import as_object
 from rerail.store import RunFolder
 
 
@@ -18,9 +17,7 @@ def last_metrics(folder: RunFolder, *, died: bool) -> Metrics:
     for row in folder.recent_vitals():
         machine.update(row.machine)  # a row names only what has changed
     step, loss = last_step_and_loss(folder)
-    document = as_object(answer_on_record(folder)) if died else {}
-    causes = document.get("causes")
-    leading = as_object(causes[0]) if isinstance(causes, list) and causes else {}
+    leading = answer_on_record(folder).leading if died else None
     outcome = info.outcome
     how = (outcome.signal or f"exit {outcome.exit_code}") if outcome is not None else "unknown"
     return Metrics(
@@ -34,5 +31,5 @@ def last_metrics(folder: RunFolder, *, died: bool) -> Metrics:
         processes=0,
         limits=limits_of(machine),
         outcome=how,
-        cause=str(leading.get("id") or ""),
+        cause=leading.id if leading is not None else "",
     )

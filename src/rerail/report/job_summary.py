@@ -6,8 +6,7 @@ see the job reads it. Promises: bounded, whatever the run has printed.
 
 from __future__ import annotations
 
-from typing import Any
-
+from rerail.diagnosis import Diagnosis
 from rerail.privacy import Redactor
 from rerail.report.ending_line import finish_line
 from rerail.report.markdown import code, escape
@@ -18,7 +17,7 @@ from rerail.store import RunFolder
 MOST_BYTES = 32 << 10  # of the 1 MiB that GitHub takes of all steps together
 
 
-def step_summary(folder: RunFolder, diagnosis: dict[str, Any] | None) -> str:
+def step_summary(folder: RunFolder, diagnosis: Diagnosis | None) -> str:
     """Without a diagnosis: one line, of a run that ended well."""
     redactor = Redactor(folder.private().secrets)
     if diagnosis is None:
@@ -29,6 +28,6 @@ def step_summary(folder: RunFolder, diagnosis: dict[str, Any] | None) -> str:
     text = answer_in_markdown(masked.run, masked.diagnosis)
     text += f"\n\nMore: {code(f'rerail explain {folder.id}')}\n"
     if len(text.encode("utf-8", "replace")) > MOST_BYTES:
-        headline = escape(str(masked.diagnosis.get("headline") or ""))[:1000]
+        headline = escape(masked.diagnosis.headline)[:1000]
         text = f"# {headline}\n\nMore: {code(f'rerail explain {folder.id}')}\n"
     return text

@@ -10,8 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rerail.diagnosis import Candidate, Diagnosis
 from rerail.evidence import RecordedRun, learn_records, read_material
 from rerail.privacy import Redactor
+from rerail.records import Outcome
 from rerail.report.experiments import read_experiments
 from rerail.report.printed import readable
 from rerail.report.verdict import as_object
@@ -25,14 +27,15 @@ _MOST_MASKED_BYTES = 4 << 20  # of the last lines; masking costs more than readi
 @dataclass(frozen=True)
 class MaskedRun:
     run: RecordedRun
-    diagnosis: dict[str, Any]
+    diagnosis: Diagnosis
     experiments: dict[str, Any]
     output: OutputReader
     output_text: str  # the beginning and the end of the output
     redactor: Redactor
 
 
-def mask_run(folder: RunFolder, diagnosis: dict[str, Any], redactor: Redactor) -> MaskedRun:
+def mask_run(folder: RunFolder, diagnosis: Diagnosis | None, redactor: Redactor) -> MaskedRun:
+    """Without a diagnosis, nobody has asked yet why it ended."""
     run = read_material(folder)
     output = folder.output()
     text = _bounded_output(output)
@@ -40,7 +43,7 @@ def mask_run(folder: RunFolder, diagnosis: dict[str, Any], redactor: Redactor) -
     _teach(redactor, run, diagnosis, experiments, text)
     return MaskedRun(
         run=_masked_records(run, redactor),
-        diagnosis=as_object(redactor.mask_value(diagnosis)),
+        diagnosis=masked_diagnosis(diagnosis, redactor),
         experiments=as_object(redactor.mask_value(experiments)),
         output=MaskedOutput(output, redactor),
         output_text=redactor.mask(text),
@@ -83,15 +86,50 @@ def masked_line(line: OutputLine, redactor: Redactor) -> OutputLine:
 def _teach(
     redactor: Redactor,
     run: RecordedRun,
-    diagnosis: dict[str, Any],
+    diagnosis: Diagnosis | None,
     experiments: dict[str, Any],
     output: str,
 ) -> None:
     learn_records(redactor, run)
-    for part in (diagnosis, experiments):
-        redactor.learn_value(part)
+    learn_diagnosis(redactor, diagnosis)
+    redactor.learn_value(experiments)
     redactor.learn_text(output)
     redactor.finish_learning()
+
+
+def learn_diagnosis(redactor: Redactor, diagnosis: Diagnosis | None) -> None:
+    redactor.learn_value(diagnosis.to_json() if diagnosis is not None else None)
+
+
+def masked_diagnosis(diagnosis: Diagnosis | None, redactor: Redactor) -> Diagnosis:
+    """What its document says, masked; rerail's own words stay, though a user may be called "ok"."""
+    if diagnosis is None:
+        return Diagnosis(Outcome("unknown", ""))
+    mask = redactor.mask_value
+    return replace(
+        diagnosis,
+        outcome=replace(mask(diagnosis.outcome), kind=diagnosis.outcome.kind),
+        candidates=tuple(_masked_candidate(each, redactor) for each in diagnosis.causes),
+        facts=mask(diagnosis.facts),
+        next_step=mask(diagnosis.next_step),
+        observations=(),
+        incomplete=mask(diagnosis.incomplete),
+        skipped=mask(diagnosis.skipped),
+        headline_on_record=mask(diagnosis.headline),
+        second_opinion=None,
+        job=mask(diagnosis.job),
+    )
+
+
+def _masked_candidate(candidate: Candidate, redactor: Redactor) -> Candidate:
+    mask, cause = redactor.mask_value, candidate.cause
+    remedies = tuple(replace(mask(each), safety=each.safety) for each in cause.remedies)
+    return replace(
+        candidate,
+        cause=replace(cause, title=mask(cause.title), remedies=remedies),
+        speaks_for=mask(candidate.speaks_for),
+        speaks_against=mask(candidate.speaks_against),
+    )
 
 
 def _masked_records(run: RecordedRun, redactor: Redactor) -> RecordedRun:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from rerail.diagnosis import Diagnosis
 from rerail.evidence import RecordedRun
 from rerail.platform.os_text import shown_value, to_bytes
 from rerail.privacy import Redactor
@@ -42,6 +43,7 @@ class Package:
 
     files: list[tuple[str, bytes]]
     masked: dict[str, int]
+    diagnosis: Diagnosis  # masked
 
     def write(self, path: Path) -> int:
         return write_file(path, self.to_zip())
@@ -58,7 +60,7 @@ class Package:
         return buffer.getvalue()
 
 
-def pack(folder: RunFolder, diagnosis: dict[str, Any]) -> Package:
+def pack(folder: RunFolder, diagnosis: Diagnosis) -> Package:
     """The package of a run; nothing is written yet."""
     redactor = Redactor(folder.private().secrets)
     masked = mask_run(folder, diagnosis, redactor)
@@ -71,7 +73,7 @@ def pack(folder: RunFolder, diagnosis: dict[str, Any]) -> Package:
         ("report.html", html.render(document)),
         ("report.md", markdown.render(_brief(document))),
         ("output.txt", masked.output_text),
-        ("diagnosis.json", _json(diagnosis)),
+        ("diagnosis.json", _json(diagnosis.to_json())),
         ("configuration.json", _json(_configuration(run))),
         ("versions.txt", _versions(run)),
         ("reproduce.sh", _reproduce(run)),
@@ -83,6 +85,7 @@ def pack(folder: RunFolder, diagnosis: dict[str, Any]) -> Package:
     return Package(
         [(name, to_bytes(text)) for name, text in files],
         dict(sorted(redactor.counts.items())),
+        diagnosis,
     )
 
 

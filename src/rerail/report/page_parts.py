@@ -8,33 +8,33 @@ nor output, so that it costs the same after a day as after a minute.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
+from rerail.diagnosis import Diagnosis
 from rerail.evidence import RecordedRun, learn_records
 from rerail.privacy import Redactor, SecretRedactor
 from rerail.records import VitalsRow
 from rerail.report.charts import marks_of, timeline
 from rerail.report.document import Chart, Document, Mark
 from rerail.report.experiments import read_experiments
-from rerail.report.masked_run import mask_run
+from rerail.report.masked_run import learn_diagnosis, mask_run, masked_diagnosis
 from rerail.report.verdict import as_object
 from rerail.report.view import document_of
 from rerail.store import OutputLine, OutputReader, RunFolder
 
 
-def page_top(folder: RunFolder, diagnosis: dict[str, Any]) -> Document:
+def page_top(folder: RunFolder, diagnosis: Diagnosis | None) -> Document:
     """Headline, cause, proof and facts, without a section."""
     info = folder.info()
     experiments = read_experiments(folder.path, info.settings)
     run = RecordedRun(info)
     redactor = SecretRedactor(folder.private().secrets)
     learn_records(redactor, run)
-    redactor.learn_value(diagnosis)
+    learn_diagnosis(redactor, diagnosis)
     redactor.learn_value(experiments)
     redactor.finish_learning()
     document = document_of(
         replace(run, info=redactor.mask_value(info)),
-        as_object(redactor.mask_value(diagnosis)),
+        masked_diagnosis(diagnosis, redactor),
         _NoOutput(),
         as_object(redactor.mask_value(experiments)),
     )
@@ -54,7 +54,7 @@ def training_charts(folder: RunFolder) -> tuple[list[Chart], list[Mark]]:
     return timeline(run), marks_of(run)
 
 
-def redactor_of(folder: RunFolder, diagnosis: dict[str, Any]) -> Redactor:
+def redactor_of(folder: RunFolder, diagnosis: Diagnosis | None) -> Redactor:
     """What masks the output of this run: it has learnt what the report's has."""
     return mask_run(
         _WithoutVitals(folder.path), diagnosis, SecretRedactor(folder.private().secrets)

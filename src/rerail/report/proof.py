@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rerail.changes import DoesNotApply, apply_changes, parse_change
 from rerail.errors import RerailError
@@ -17,6 +17,9 @@ from rerail.report.document import Proof, Stage
 from rerail.report.experiments import INVESTIGATION, VERIFICATION
 from rerail.report.verdict import as_list, as_object, as_text
 from rerail.wording import counted, listed, percent
+
+if TYPE_CHECKING:
+    from rerail.diagnosis import Candidate, Diagnosis
 
 _OWN_VARIABLE = "RERAIL_"
 # What an investigation that confirmed nothing says of itself, in two or three words.
@@ -28,10 +31,10 @@ _NOT_CONFIRMED = {
 
 
 def proof_of(
-    diagnosis: dict[str, Any], experiments: dict[str, Any], command: Sequence[str]
+    diagnosis: Diagnosis, experiments: dict[str, Any], command: Sequence[str]
 ) -> Proof | None:
     """None for a run that has no cause and about which nobody has asked."""
-    causes = as_list(diagnosis.get("causes"))
+    causes = diagnosis.causes
     investigation = as_object(experiments.get(INVESTIGATION))
     verification = as_object(experiments.get(VERIFICATION))
     if not causes and not investigation and not verification:
@@ -47,8 +50,8 @@ def proof_of(
         return _with_fix(proof, changes, words, is_proven)
     if answer:
         return proof  # an experiment that was made is not proposed again
-    step = as_object(diagnosis.get("next"))
-    return _asking(proof, as_text(step.get("text")), as_text(step.get("command")))
+    step = diagnosis.next_step
+    return _asking(proof, step.text, step.command or "") if step else proof
 
 
 def is_settled(proof: Proof | None) -> bool:
@@ -56,13 +59,10 @@ def is_settled(proof: Proof | None) -> bool:
     return proof is not None and bool(proof.answer)
 
 
-def _found(causes: list[Any]) -> Stage:
+def _found(causes: Sequence[Candidate]) -> Stage:
     if not causes:
         return Stage("found", "open", "no known cause")
-    first = as_object(causes[0])
-    share = first.get("probability")
-    figure = f" {percent(share)}" if isinstance(share, (int, float)) else ""
-    return Stage("found", "done", f"{as_text(first.get('id')) or 'unknown'}{figure}")
+    return Stage("found", "done", f"{causes[0].id} {percent(causes[0].probability)}")
 
 
 def _confirmed(investigation: dict[str, Any], verification: dict[str, Any]) -> Stage:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rerail.diagnosis import Diagnosis
 from rerail.evidence import RecordedRun
 from rerail.live import Snapshot
 from rerail.records import Outcome, ProcessRecord, RunInfo
@@ -22,15 +23,14 @@ from rerail.report.experiments import (
     was_stopped,
     with_changes,
 )
-from rerail.report.verdict import facts_of
 
 _SENT = ("SIGTERM", "SIGKILL")  # what rerail ends a run with
 STOPPED = "clean, stopped by rerail"
 
 
 def as_stopped(
-    run: RecordedRun, diagnosis: dict[str, Any], trial: dict[str, Any]
-) -> tuple[RecordedRun, dict[str, Any]]:
+    run: RecordedRun, diagnosis: Diagnosis, trial: dict[str, Any]
+) -> tuple[RecordedRun, Diagnosis]:
     headline = stopped_headline(trial)
     outcome = Outcome("ok", headline, process="main")
     return (
@@ -67,25 +67,25 @@ def calm(folder: Path, snapshot: Snapshot) -> Snapshot:
         snapshot,
         info=replace(info, outcome=Outcome("ok", clean, process="main")),
         processes=without_rerails_signal(snapshot.processes),
-        diagnosis={},
+        diagnosis=None,
     )
 
 
-def diagnosis_of_stopped(diagnosis: dict[str, Any], headline: str) -> dict[str, Any]:
+def diagnosis_of_stopped(diagnosis: Diagnosis, headline: str) -> Diagnosis:
     """The diagnosis without what it says of the signal that rerail sent."""
-    told = {"kind": "ok", "signal": None, "exit_code": None, "process": "main", "summary": headline}
     facts = {
         name: value
-        for name, value in facts_of(diagnosis).items()
+        for name, value in diagnosis.facts.items()
         if name not in ("signal", "killed_from_outside", "crash_signal", "where")
     }
-    return diagnosis | {
-        "headline": headline,
-        "outcome": told,
-        "causes": [],
-        "facts": facts,
-        "next": None,
-    }
+    return replace(
+        diagnosis,
+        headline_on_record=headline,
+        outcome=Outcome("ok", headline, process="main"),
+        candidates=(),
+        facts=facts,
+        next_step=None,
+    )
 
 
 def without_rerails_signal(processes: Sequence[ProcessRecord]) -> list[ProcessRecord]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from rerail.diagnosis import Diagnosis
 from rerail.evidence import RecordedRun
 from rerail.report.markdown import code, escape, fenced
-from rerail.report.verdict import as_object, as_text, cause_views, fact_list
+from rerail.report.verdict import cause_views, fact_list
 from rerail.report.view import command_line
 from rerail.wording import percent, seconds_in_words, sentence
 
@@ -17,20 +18,18 @@ _MOST_EVIDENCE = 5
 _MOST_REMEDIES = 4
 
 
-def summary_page(run: RecordedRun, diagnosis: dict[str, Any]) -> str:
+def summary_page(run: RecordedRun, diagnosis: Diagnosis) -> str:
     """With what else is in the package."""
     return f"{answer_in_markdown(run, diagnosis)}\n\n{_CONTENTS}\n"
 
 
-def answer_in_markdown(run: RecordedRun, diagnosis: dict[str, Any]) -> str:
+def answer_in_markdown(run: RecordedRun, diagnosis: Diagnosis) -> str:
     causes = cause_views(diagnosis)
-    outcome = as_object(diagnosis.get("outcome"))
     summary = sentence(
-        as_text(outcome.get("summary"))
+        diagnosis.outcome.summary
         or (run.info.outcome.summary if run.info.outcome else "How it ended is not known")
     )
-    headline = as_text(diagnosis.get("headline"))
-    parts = [f"# {escape(headline or (causes[0].title if causes else summary))}", escape(summary)]
+    parts = [f"# {escape(diagnosis.headline_on_record or summary)}", escape(summary)]
     parts.append(fenced(command_line(run.info.command)))
     if run.info.elapsed_seconds is not None:
         parts.append(f"It ran for {seconds_in_words(run.info.elapsed_seconds)}.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 from typing import Any
 
+from rerail.records import Outcome
 from rerail.wording import bytes_in_words, cut, place_in_words, thread_in_words
 
 _PROGRESS = (("epoch", "epoch"), ("last_step", "step"), ("phase", "phase"), ("loss", "loss"))
@@ -17,7 +18,7 @@ _MOST_CODE = 60
 STOPPED_BY_GATE = "It was stopped as --on-gate stop asks; no fault was looked for."
 
 
-def what_was_happening(facts: dict[str, Any], outcome: dict[str, Any]) -> list[tuple[str, str]]:
+def what_was_happening(facts: dict[str, Any], outcome: Outcome) -> list[tuple[str, str]]:
     """What the line is about, and the line."""
     lines = []
     if where := _where(facts):
@@ -30,14 +31,14 @@ def what_was_happening(facts: dict[str, Any], outcome: dict[str, Any]) -> list[t
         if facts.get(name) is not None
     ]
     if progress:
-        edge = _after_the_last_step(facts) if outcome.get("kind") != "ok" else ""
+        edge = _after_the_last_step(facts) if outcome.kind != "ok" else ""
         lines.append(("when", ", ".join(progress) + ("." + edge if edge else "")))
     if facts.get("peak_rss_bytes") and facts.get("memory_limit_bytes"):
         peak, limit = (
             bytes_in_words(facts[f"{name}_bytes"]) for name in ("peak_rss", "memory_limit")
         )
         lines.append(("memory", f"peak {peak} of a limit of {limit}"))
-    if facts.get("killed_from_outside") and outcome.get("signal") == "SIGKILL":
+    if facts.get("killed_from_outside") and outcome.signal == "SIGKILL":
         lines.append(
             (
                 "who",
@@ -45,7 +46,7 @@ def what_was_happening(facts: dict[str, Any], outcome: dict[str, Any]) -> list[t
                 " script, a scheduler or a supervisor.",
             )
         )
-    if facts.get("recorded_runs", 1) > 1 and outcome.get("kind") in ("signal", "hang"):
+    if facts.get("recorded_runs", 1) > 1 and outcome.kind in ("signal", "hang"):
         lines.append(("history", str(facts["history"])))
     return lines
 

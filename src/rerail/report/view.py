@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 import rerail
-from rerail.diagnosis import ending_of, leading_probability_of
+from rerail.diagnosis import Diagnosis, ending_of, leading_probability_of
 from rerail.evidence import RecordedRun
 from rerail.live import gates_of
 from rerail.privacy import SecretRedactor
@@ -37,13 +37,11 @@ from rerail.report.proof import is_settled, proof_of
 from rerail.report.stacks import crash_section, stall_section
 from rerail.report.stopped_trial import as_stopped
 from rerail.report.verdict import (
-    as_list,
     as_object,
     as_text,
     cause_line,
     cited_lines,
     fact_list,
-    facts_of,
     first_fix,
     verdict_section,
     where_and_what,
@@ -52,8 +50,8 @@ from rerail.store import OutputReader, RunFolder
 from rerail.wording import seconds_in_words, sentence
 
 
-def build_document(folder: RunFolder, diagnosis: dict[str, Any]) -> Document:
-    """The report of a run. `diagnosis` is the contract's `explain --json` document."""
+def build_document(folder: RunFolder, diagnosis: Diagnosis) -> Document:
+    """The report of a run."""
     redactor = SecretRedactor(folder.private().secrets)
     masked = mask_run(folder, diagnosis, redactor)
     document = document_of(masked.run, masked.diagnosis, masked.output, masked.experiments)
@@ -62,7 +60,7 @@ def build_document(folder: RunFolder, diagnosis: dict[str, Any]) -> Document:
 
 def document_of(
     run: RecordedRun,
-    diagnosis: dict[str, Any],
+    diagnosis: Diagnosis,
     output: OutputReader,
     experiments: dict[str, Any],
 ) -> Document:
@@ -83,16 +81,15 @@ def document_of(
         None if is_settled(proof) else experiment,
         memory_section(run),
         _gate_section(run),
-        process_section(run, as_text(as_object(facts_of(diagnosis).get("where")).get("process"))),
+        process_section(run, as_text(as_object(diagnosis.facts.get("where")).get("process"))),
         library_section(run),
         environment_section(run),
         missing_section(run),
     ]
-    outcome = as_object(diagnosis.get("outcome"))
     title = sentence(_title(diagnosis, run))
     return Document(
         title=title,
-        summary=_summary(outcome, run, title),
+        summary=_summary(diagnosis, run, title),
         facts=Facts(
             [*where_and_what(diagnosis), *_run_facts(run, trial), *fact_list(diagnosis).items]
         ),
@@ -115,23 +112,19 @@ def _gate_section(run: RecordedRun) -> Section | None:
     return Section("gates", "Gates", [table]) if rows else None
 
 
-def _summary(outcome: dict[str, Any], run: RecordedRun, title: str) -> str:
+def _summary(diagnosis: Diagnosis, run: RecordedRun, title: str) -> str:
     """How it ended; empty where the headline says it already."""
-    summary = as_text(outcome.get("summary"))
+    summary = diagnosis.outcome.summary
     if not summary and run.info.outcome is not None:
         summary = run.info.outcome.summary
     said = sentence(summary or "How it ended is not known")
     return "" if said.rstrip(".").lower() in title.lower() else said
 
 
-def _title(diagnosis: dict[str, Any], run: RecordedRun) -> str:
-    """The headline; of an answer by an older rerail, the title of the leading cause."""
-    if headline := as_text(diagnosis.get("headline")):
-        return headline
-    causes = as_list(diagnosis.get("causes"))
-    if causes:
-        first = as_object(causes[0])
-        return as_text(first.get("title")) or as_text(first.get("id")) or "A cause without a name"
+def _title(diagnosis: Diagnosis, run: RecordedRun) -> str:
+    """The headline; how it ended where nobody has asked why."""
+    if diagnosis.headline_on_record:
+        return diagnosis.headline_on_record
     kind = run.info.outcome.kind if run.info.outcome else "unknown"
     return {
         "ok": "The run ended well",

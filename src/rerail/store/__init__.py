@@ -13,12 +13,23 @@ from typing import TYPE_CHECKING
 from rerail.lazy import door
 
 if TYPE_CHECKING:
-    from rerail.store import layout, liveness, plausible
+    from rerail.store import layout, liveness
     from rerail.store.agent_files import AgentDir, AgentFiles
     from rerail.store.appending import describe
     from rerail.store.blackbox import BoxReader, has_lent_box, read_box, read_head, taken_boxes
     from rerail.store.bounds import EXPERIMENT_BYTES, OUTPUT_BYTES
-    from rerail.store.codec import DecodeError, dump_line, dumps, encode, loads
+    from rerail.store.codec import (
+        DecodeError,
+        checks_of,
+        decode,
+        decoder_of,
+        dump_line,
+        dumps,
+        encode,
+        fits,
+        loads,
+        observed,
+    )
     from rerail.store.crashfile import read_crash
     from rerail.store.folder import RunFolder, events_of, printed_points
     from rerail.store.following import FollowedLines, FollowedOutput
@@ -89,7 +100,10 @@ __all__ = [
     "box_of_output",
     "bring_left_behind_home",
     "check_schema",
+    "checks_of",
     "counted_by",
+    "decode",
+    "decoder_of",
     "describe",
     "dump_line",
     "dumps",
@@ -98,17 +112,18 @@ __all__ = [
     "find_home",
     "find_segments",
     "fingerprint",
+    "fits",
     "folder_bytes",
     "has_counted",
     "has_lent_box",
     "layout",
     "liveness",
     "loads",
+    "observed",
     "of_the_last_program",
     "open_append",
     "open_descriptor",
     "open_regular",
-    "plausible",
     "printed_by",
     "printed_points",
     "process_columns",
@@ -166,6 +181,11 @@ __getattr__ = door(
         "settle_progress": "progress",
         "bring_left_behind_home": "store",
         "check_schema": "jsonlines",
+        "checks_of": "codec",
+        "decode": "codec",
+        "decoder_of": "codec",
+        "fits": "codec",
+        "observed": "codec",
         "describe": "appending",
         "dump_line": "codec",
         "dumps": "codec",
@@ -183,7 +203,6 @@ __getattr__ = door(
         "open_append": "regular_files",
         "open_descriptor": "regular_files",
         "open_regular": "regular_files",
-        "plausible": "plausible",
         "process_columns": "vitals_columns",
         "read_box": "blackbox",
         "read_crash": "crashfile",

@@ -3,11 +3,12 @@
 In: the dataclasses of `rerail.records`, or what `json` parsed. Out: plain JSON values, or the
 dataclass. Strict about types (a text where a number belongs is refused, naming the field) and open
 to growth: a field that this version does not know is passed over, a field with a default may be
-absent. Numbers that JSON has no word for (NaN and the infinities; a loss is often one) travel as
-the texts "NaN", "Infinity" and "-Infinity", so that every other JSON reader can read the files.
-What is parsed is tame whatever the text was: no deeper than LEVELS, so that code that follows it
-down may call itself, and every number finite and of a size that a machine could have measured;
-another number is read as null, which everywhere means that nothing was observed.
+absent. A field whose JSON name is a keyword of Python ends with an underscore (`for_`). Numbers
+that JSON has no word for (NaN and the infinities; a loss is often one) travel as the texts "NaN",
+"Infinity" and "-Infinity", so that every other JSON reader can read the files. What is parsed is
+tame whatever the text was: no deeper than LEVELS, so that code that follows it down may call
+itself, and every number finite and of a size that a machine could have measured; another number is
+read as null, which everywhere means that nothing was observed.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ import math
 import sys
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
+
+from rerail.bounded import Rule
 
 T = TypeVar("T")
 Decoder = Callable[[Any, str], Any]
@@ -49,7 +52,7 @@ def encode(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else _nonfinite_name(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {key: encode(getattr(value, name)) for name, key in _keys(type(value))}
     if isinstance(value, dict):
         return {key if isinstance(key, str) else str(key): encode(v) for key, v in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
@@ -57,6 +60,12 @@ def encode(value: Any) -> Any:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value).decode("utf-8", "surrogateescape")
     return str(value)  # a Path, a numpy number, …: readable, and never a failure on the way out
+
+
+@functools.cache
+def _keys(kind: type) -> list[tuple[str, str]]:
+    """Return the fields of a record with their JSON names, once per type."""
+    return [(f.name, f.name.rstrip("_")) for f in dataclasses.fields(kind)]
 
 
 def _nonfinite_name(value: float) -> str:
@@ -134,13 +143,37 @@ def _is_too_deep(value: Any) -> bool:
 def decode(kind: type[T], value: Any, where: str = "") -> T:
     """The record of this kind, or DecodeError naming the field that does not fit."""
     try:
-        return typing.cast(T, _decoder(typing.cast(Any, kind))(value, where or _name_of(kind)))
+        return typing.cast(T, decoder_of(typing.cast(Any, kind))(value, where or _name_of(kind)))
     except RecursionError:
         raise DecodeError(f"{where or _name_of(kind)} is nested too deeply") from None
 
 
+def checks_of(kinds: Mapping[str, Any]) -> Mapping[str, Decoder]:
+    """Return what `observed` asks of fields, by their names."""
+    return {name: decoder_of(kind) for name, kind in kinds.items()}
+
+
+def observed(fields: dict[str, Any], checks: Mapping[str, Decoder]) -> dict[str, Any]:
+    """Take out the fields that are not of their kind: they were not observed, nor is null.
+
+    Names without a kind belong to somebody else, a newer rerail perhaps, and stay.
+    """
+    for name in [name for name in fields if name in checks]:
+        if fields[name] is not None and not fits(checks[name], fields[name]):
+            del fields[name]
+    return fields
+
+
+def fits(check: Decoder, value: Any) -> bool:
+    try:
+        check(value, "")
+    except DecodeError:
+        return False
+    return True
+
+
 @functools.cache
-def _decoder(kind: Any) -> Decoder:
+def decoder_of(kind: Any) -> Decoder:
     """How to read one annotated type. Built once per type: vitals are read by the ten thousand."""
     if kind is Any:
         return lambda value, where: value
@@ -149,26 +182,32 @@ def _decoder(kind: Any) -> Decoder:
     if kind in _PLAIN:
         return _PLAIN[kind]
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Annotated:
+        return _bounded_decoder(decoder_of(arguments[0]), arguments[1])
     if origin is typing.Literal:
         return _literal_decoder(arguments)
     if origin in (typing.Union, types.UnionType):
         return _optional_decoder(arguments)
     if origin is list:
         most = MOST_RECORDS if dataclasses.is_dataclass(arguments[0]) else None
-        return _list_decoder(_decoder(arguments[0]), most)
+        return _list_decoder(decoder_of(arguments[0]), most)
+    if origin is tuple and arguments[1:] == (...,):
+        items = decoder_of(list[arguments[0]])  # type: ignore[valid-type]
+        return lambda value, where: tuple(items(value, where))
     if origin is tuple:
-        return _tuple_decoder([_decoder(argument) for argument in arguments])
+        return _tuple_decoder([decoder_of(argument) for argument in arguments])
     if origin is dict:
-        return _dict_decoder(_decoder(arguments[1]))
+        return _dict_decoder(decoder_of(arguments[1]))
     raise TypeError(f"records hold no {kind!r}: teach store/codec.py to read it")
 
 
 def _record_decoder(kind: Any) -> Decoder:
-    hints = typing.get_type_hints(kind, vars(sys.modules[kind.__module__]))
+    hints = typing.get_type_hints(kind, vars(sys.modules[kind.__module__]), include_extras=True)
     fields = [
         (
             f.name,
-            _decoder(hints[f.name]),
+            f.name.rstrip("_"),
+            decoder_of(hints[f.name]),
             f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING,
         )
         for f in dataclasses.fields(kind)
@@ -179,11 +218,11 @@ def _record_decoder(kind: Any) -> Decoder:
         if not isinstance(value, dict):
             raise _misfit(where, "an object", value)
         found = {}
-        for name, reader, is_required in fields:
-            if name in value:
-                found[name] = reader(value[name], f"{where}.{name}")
+        for name, key, reader, is_required in fields:
+            if key in value:
+                found[name] = reader(value[key], f"{where}.{key}")
             elif is_required:
-                raise DecodeError(f"{where}.{name} is missing")
+                raise DecodeError(f"{where}.{key} is missing")
         return kind(**found)
 
     return read
@@ -232,6 +271,16 @@ _PLAIN: dict[Any, Decoder] = {
 }
 
 
+def _bounded_decoder(inner: Decoder, rule: Rule) -> Decoder:
+    def read(value: Any, where: str) -> Any:
+        found = inner(value, where)
+        if not rule.holds(found):
+            raise _misfit(where, rule.words, value)
+        return found
+
+    return read
+
+
 def _literal_decoder(allowed: tuple[Any, ...]) -> Decoder:
     def read(value: Any, where: str) -> Any:
         if not isinstance(value, str) or value not in allowed:
@@ -242,7 +291,7 @@ def _literal_decoder(allowed: tuple[Any, ...]) -> Decoder:
 
 
 def _optional_decoder(arguments: tuple[Any, ...]) -> Decoder:
-    readers = [_decoder(argument) for argument in arguments if argument is not type(None)]
+    readers = [decoder_of(argument) for argument in arguments if argument is not type(None)]
     may_be_none = len(readers) < len(arguments)
 
     def read(value: Any, where: str) -> Any:

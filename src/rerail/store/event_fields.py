@@ -1,35 +1,28 @@
-"""The fields that events have, and what each must be (docs/run-folder.md, "Events")."""
+"""The fields that events have, and the kind of each (docs/run-folder.md, "Events")."""
 
 from __future__ import annotations
 
-from rerail.store.plausible import (
-    Check,
-    is_claim,
-    is_count,
-    is_number,
-    is_pid,
-    is_text,
-    is_texts,
-    is_time,
-    is_whole,
-)
+from rerail.bounded import Count, Number, Pid, Time
+from rerail.store.codec import checks_of
 
-EVENT_FIELDS: dict[str, Check] = {
-    **dict.fromkeys(("pid", "ppid", "sender_pid"), is_pid),
-    **dict.fromkeys(("start", "rank", "offset", "line", "bytes", "lines"), is_count),
-    "exit_code": is_whole,
-    **dict.fromkeys(("role", "name", "signal", "source", "sender_name", "file"), is_text),
-    **dict.fromkeys(("what", "why", "text", "action"), is_text),
-    **dict.fromkeys(("gate", "metric", "asks", "unit"), is_text),
-    **dict.fromkeys(("actor", "exit_type", "exit_detail", "memory"), is_text),
-    "said": is_texts,
-    **dict.fromkeys(("part", "collective"), is_text),
-    **dict.fromkeys(("at_step", "since_step", "number"), is_count),
-    "is_met": is_claim,
-    "at": is_count,
-    "value": is_number,
-    "command": is_texts,
-    "core": is_claim,
-    **dict.fromkeys(("used", "limit"), is_number),
-    **dict.fromkeys(("silent_seconds", "threshold_seconds", "unix"), is_time),
-}
+EVENT_FIELDS = checks_of(
+    {
+        **dict.fromkeys(("pid", "ppid", "sender_pid"), Pid),
+        **dict.fromkeys(("start", "rank", "offset", "line", "bytes", "lines"), Count),
+        "exit_code": int,
+        **dict.fromkeys(("role", "name", "signal", "source", "sender_name", "file"), str),
+        **dict.fromkeys(("what", "why", "text", "action"), str),
+        **dict.fromkeys(("gate", "metric", "asks", "unit"), str),
+        **dict.fromkeys(("actor", "exit_type", "exit_detail", "memory"), str),
+        "said": list[str],
+        **dict.fromkeys(("part", "collective"), str),
+        **dict.fromkeys(("at_step", "since_step", "number"), Count),
+        "is_met": bool,
+        "at": Count,
+        "value": Number,
+        "command": list[str],
+        "core": bool,
+        **dict.fromkeys(("used", "limit"), Number),
+        **dict.fromkeys(("silent_seconds", "threshold_seconds", "unix"), Time),
+    }
+)

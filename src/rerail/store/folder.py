@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from rerail.bounded import Time
 from rerail.errors import UnreadableInput
 from rerail.records import (
     AfterDeath,
@@ -34,11 +35,10 @@ from rerail.records import (
 from rerail.store import bounds, layout, liveness
 from rerail.store.agent_files import AgentFiles
 from rerail.store.appending import describe
-from rerail.store.codec import DecodeError, decode, loads
+from rerail.store.codec import DecodeError, decode, decoder_of, fits, loads, observed
 from rerail.store.event_fields import EVENT_FIELDS
 from rerail.store.jsonlines import check_schema, read_objects, unreadable
 from rerail.store.output_reader import OutputReader
-from rerail.store.plausible import has_plausible_counts, has_plausible_times, is_time, tidy
 from rerail.store.private import PrivateRecord, read_private
 from rerail.store.process_records import assemble_processes
 from rerail.store.regular_files import is_own_folder, read_regular, regular_size
@@ -46,6 +46,7 @@ from rerail.store.vitals_rows import read_rows
 
 T = TypeVar("T")
 
+_TIME = decoder_of(Time)
 _LAST_BYTES = 64 * 1024  # of the events, to see when the last one was
 _LAST_POINT_BYTES = 2048  # of printed progress: a row has about 120 bytes
 
@@ -53,23 +54,19 @@ _LAST_POINT_BYTES = 2048  # of printed progress: a row has about 120 bytes
 def printed_points(values: Iterable[dict[str, Any]]) -> Iterator[PrintedPoint]:
     """The rows of progress.jsonl that can be believed."""
     for value in values:
-        try:
-            point = decode(PrintedPoint, value)
-        except DecodeError:
-            continue
-        if has_plausible_times(point) and has_plausible_counts(point):
-            yield point
+        with suppress(DecodeError):
+            yield decode(PrintedPoint, value)
 
 
 def events_of(path: Path, values: Iterable[dict[str, Any]]) -> Iterator[Event]:
     """The events that these lines of `path` hold."""
     for value in values:
         t, kind = value.pop("t", None), value.pop("kind", None)
-        if not isinstance(kind, str) or not is_time(t):
+        if not isinstance(kind, str) or not fits(_TIME, t):
             continue
         if kind == "run-started":
             check_schema(path, value.get("schema"), layout.SCHEMA)
-        yield Event(float(t), kind, tidy(value, EVENT_FIELDS))
+        yield Event(float(t), kind, observed(value, EVENT_FIELDS))
 
 
 class RunFolder:
@@ -207,12 +204,8 @@ class RunFolder:
     def stalls(self) -> list[Stall]:
         found = []
         for value in read_objects(self.path / layout.STALLS):
-            try:
-                stall = decode(Stall, value)
-            except DecodeError:
-                continue
-            if has_plausible_times(stall):
-                found.append(stall)
+            with suppress(DecodeError):
+                found.append(decode(Stall, value))
         return found
 
     def printed_progress(self, last_bytes: int | None = None) -> list[PrintedPoint]:
@@ -225,7 +218,7 @@ class RunFolder:
         for value in read_objects(self.path / layout.STEPS):
             with suppress(DecodeError):
                 row = decode(StepRow, value)
-                if has_plausible_times(row) and row.step > 0:
+                if row.step > 0:
                     rows.append(row)
         return rows + [
             StepRow(0, max(point.step or 0, point.steps), point.t_seconds, point.loss)
@@ -282,10 +275,7 @@ class RunFolder:
                 f"{self.path} is not a run folder: it has no {layout.RUN}",
                 "`rerail runs` lists the runs on record.",
             )
-        info = self._record(RunInfo, document, layout.RUN)
-        if not has_plausible_times(info):
-            raise unreadable(self.path / layout.RUN, "a time in it is none")
-        return info
+        return self._record(RunInfo, document, layout.RUN)
 
     def _is_live(self, info: RunInfo) -> bool:
         return liveness.is_live(self.path, info)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rerail.bounded import Count, Share
 from rerail.errors import RerailError
 from rerail.records import RunInfo
-from rerail.store.codec import DecodeError, decode, dumps, loads
-from rerail.store.plausible import has_plausible_times, is_number
+from rerail.store.codec import DecodeError, decode, decoder_of, dumps, fits, loads
 from rerail.store.progress import progress_on_record
 from rerail.store.sizes import folder_bytes
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _CAUSE = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")  # the id of one
 _LONGEST_HEADLINE = 400
+_SHARE, _STEP = decoder_of(Share), decoder_of(Count)
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def from_row(path: Path, text: str, size_bytes: int) -> RunSummary | None:
         info = decode(RunInfo, value)
     except (DecodeError, TypeError, ValueError):
         return None
-    if info.id != path.name or not has_plausible_times(info):
+    if info.id != path.name:
         return None
     return _summary(info, path, size_bytes, cause, probability, headline, step)
 
@@ -97,9 +98,9 @@ def _summary(
         path=path,
         size_bytes=size_bytes,
         leading_cause=cause if isinstance(cause, str) and _CAUSE.fullmatch(cause) else None,
-        leading_probability=float(probability) if is_number(probability) else None,
+        leading_probability=float(probability) if fits(_SHARE, probability) else None,
         headline=headline[:_LONGEST_HEADLINE] if isinstance(headline, str) and headline else None,
-        last_step=int(step) if is_number(step) and 0 < step < 1 << 53 else None,
+        last_step=step if step and fits(_STEP, step) else None,
     )
 
 

@@ -13,12 +13,15 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from rerail.bounded import Time
 from rerail.records import ProcessVitals, VitalsRow
 from rerail.store import layout
 from rerail.store.bounds import PROCESS_ENTRIES
+from rerail.store.codec import decoder_of
 from rerail.store.jsonlines import check_schema, read_objects
-from rerail.store.plausible import is_number, is_time
 from rerail.vitals_columns import PROCESS_COLUMNS
+
+_TIME = decoder_of(Time)
 
 Column = tuple[str, type[int] | type[float]]
 _KINDS: dict[str, type[int] | type[float]] = {
@@ -63,8 +66,8 @@ def _column(name: Any) -> Column | None:
 def _decode_row(value: dict[str, Any], columns: list[Column | None]) -> VitalsRow | None:
     try:
         return VitalsRow(
-            t_seconds=_time(value["t"]),
-            span_seconds=_time(value.get("span", 0.0)),
+            t_seconds=_TIME(value["t"], "t"),
+            span_seconds=_TIME(value.get("span", 0.0), "span"),
             tree=_decode_vitals(value["tree"], columns),
             process_count=max(0, int(value.get("n", 0))),
             processes={
@@ -89,11 +92,5 @@ def _decode_vitals(values: list[Any], columns: list[Column | None]) -> ProcessVi
     return ProcessVitals(**known)
 
 
-def _time(value: Any) -> float:
-    if not is_time(value):
-        raise ValueError(value)
-    return float(value)
-
-
 def _numbers(values: dict[str, Any]) -> dict[str, float]:
-    return {name: value for name, value in values.items() if is_number(value)}
+    return {name: value for name, value in values.items() if type(value) in (int, float)}

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from rerail.errors import RerailError
-from rerail.store import DecodeError, dumps, layout, loads, read_regular
+from rerail.store import DecodeError, dumps, fits, layout, loads, read_regular
 from rerail.study.completeness import what_is_wrong
-from rerail.study.journal_fields import is_collected_file
+from rerail.study.journal_fields import JOURNAL_FIELDS
 
 MANIFEST = "rerail-cell.json"
 MOST_MANIFEST_BYTES = 16 << 20
@@ -120,8 +120,7 @@ def read_manifest(target: Path) -> dict[str, Any] | None:
     except (OSError, DecodeError):
         return None
     is_ours = isinstance(value, dict) and value.get("schema") == SCHEMA
-    files = value.get("files") if is_ours else None
-    return value if isinstance(files, list) and all(map(is_collected_file, files)) else None
+    return value if is_ours and fits(JOURNAL_FIELDS["files"], value.get("files")) else None
 
 
 def what_is_missing(target: Path) -> list[str]:

@@ -18,12 +18,12 @@ from rerail.store import (
     describe,
     dump_line,
     layout,
+    observed,
     open_append,
     open_descriptor,
     open_regular,
     read_objects,
 )
-from rerail.store.plausible import tidy
 from rerail.study.journal_fields import JOURNAL_FIELDS
 
 SCHEMA = 1
@@ -86,7 +86,7 @@ def read_journal(folder: Path) -> list[dict[str, Any]]:
     for event in read_objects(path):
         check_schema(path, event.get("schema"), SCHEMA)
         if isinstance(event.get("kind"), str):
-            kept = tidy(event, JOURNAL_FIELDS)
+            kept = observed(event, JOURNAL_FIELDS)
             events.append({name: value for name, value in kept.items() if value is not None})
     return events
 

@@ -1,60 +1,61 @@
-"""The fields that events of a study's journal have, and what each must be.
+"""The fields that events of a study's journal have, and the kind of each.
 
-A journal is read back after a crash, and may have been copied or edited: a field that is not what
-its name says counts as not written. A path stays within the folder that it is a part of, since
-files are removed by it.
+A journal is read back after a crash, and may have been copied or edited: a field that is not of its
+kind counts as not written. A path stays within the folder that it is a part of, since files are
+removed by it.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Annotated, Any
 
-from rerail.store.plausible import Check, is_count, is_number, is_text, is_texts, is_time
-
-
-def _is_share(value: Any) -> bool:
-    return is_number(value) and 0 <= value <= 1
+from rerail.bounded import Count, Duration, Number, Share, Time
+from rerail.store import checks_of, decoder_of, fits
 
 
-def _is_duration(value: Any) -> bool:
-    return is_time(value) and value >= 0
+class _Inside:
+    words = "a path inside the folder"
+
+    def holds(self, value: str) -> bool:
+        parts = PurePosixPath(value)
+        is_name = "\0" not in value and bool(parts.parts)
+        return is_name and not parts.is_absolute() and ".." not in parts.parts
 
 
-def _is_numbers(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(is_number, value.values()))
+@dataclass(frozen=True)
+class _CollectedFile:
+    """One row of a manifest."""
+
+    path: Annotated[str, _Inside()]
+    size_bytes: Count
+    sha256: str
 
 
-def _is_reasons(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(is_text, value.values()))
+class _CollectedFiles:
+    """There may be more files than the codec takes records in one list."""
+
+    words = "a list of collected files"
+
+    def holds(self, value: list[Any]) -> bool:
+        return all(fits(_COLLECTED, each) for each in value)
 
 
-def _is_files(value: Any) -> bool:
-    return isinstance(value, list) and all(map(is_collected_file, value))
+_COLLECTED = decoder_of(_CollectedFile)
+CollectedFiles = Annotated[list[Any], _CollectedFiles()]
 
-
-def is_collected_file(value: Any) -> bool:
-    """One row of a manifest: a path inside, a size and a checksum."""
-    if not isinstance(value, dict):
-        return False
-    path = value.get("path")
-    if not isinstance(path, str) or "\0" in path:
-        return False
-    if not is_count(value.get("size_bytes")) or not is_text(value.get("sha256")):
-        return False
-    parts = PurePosixPath(path)
-    return bool(parts.parts) and not parts.is_absolute() and ".." not in parts.parts
-
-
-JOURNAL_FIELDS: dict[str, Check] = {
-    "unix": is_time,
-    "attempt": is_count,
-    **dict.fromkeys(("cell", "label", "key", "resumed_from", "verdict", "run", "summary"), is_text),
-    **dict.fromkeys(("cause", "decision", "failure", "why"), is_text),
-    **dict.fromkeys(("changes", "next_changes"), is_texts),
-    "probability": _is_share,
-    "seconds": _is_duration,
-    **dict.fromkeys(("usage", "metrics"), _is_numbers),
-    "missing_metrics": _is_reasons,
-    "files": _is_files,
-}
+JOURNAL_FIELDS = checks_of(
+    {
+        "unix": Time,
+        "attempt": Count,
+        **dict.fromkeys(("cell", "label", "key", "resumed_from", "verdict", "run", "summary"), str),
+        **dict.fromkeys(("cause", "decision", "failure", "why"), str),
+        **dict.fromkeys(("changes", "next_changes"), list[str]),
+        "probability": Share,
+        "seconds": Duration,
+        **dict.fromkeys(("usage", "metrics"), dict[str, Number]),
+        "missing_metrics": dict[str, str],
+        "files": CollectedFiles,
+    }
+)

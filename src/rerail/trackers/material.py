@@ -6,7 +6,6 @@ of `rerail pack`, secrets and personal names, because a tracker is read by other
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass
 
@@ -41,18 +40,17 @@ class Material:
 
 def compose(folder: RunFolder, store: Store) -> Material:
     info = folder.info()
-    document = Run(folder.path, store).diagnosis.to_json()
-    files = dict(pack(folder, document).files)
-    masked = json.loads(files["diagnosis.json"])
-    outcome, causes = document["outcome"], masked["causes"]
-    signal, code = outcome["signal"], outcome["exit_code"]
+    diagnosis = Run(folder.path, store).diagnosis
+    package = pack(folder, diagnosis)
+    files, masked = dict(package.files), package.diagnosis
+    signal, code = diagnosis.outcome.signal, diagnosis.outcome.exit_code
     is_somebody = signal in _ENDED_BY_SOMEBODY or code in _EXIT_CODES_OF_THESE
     elapsed = info.elapsed_seconds
-    step = document.get("facts", {}).get("last_step")
+    step = diagnosis.facts.get("last_step")
     return Material(
         texts={
-            "cause": str(causes[0]["id"]) if causes else "unknown",
-            "headline": str(masked.get("headline") or outcome["summary"])[:_MOST_TEXT],
+            "cause": masked.leading.id if masked.leading else "unknown",
+            "headline": masked.headline[:_MOST_TEXT],
             "run": folder.id,
         },
         reports={name: files[name] for name in _REPORTS},

@@ -10,6 +10,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from rerail.diagnosis import diagnosis_on_record
 from rerail.errors import RerailError, UnknownRun, UsageError
 from rerail.experiments import investigation_answer
 from rerail.platform.os_text import shown_value
@@ -46,7 +47,7 @@ def run(library: Library, run_id: str) -> Answer:
         "group": None if kind == "run" else {"kind": kind, "key": key},
         "step": entry.step,
         "elapsed_seconds": entry.elapsed_seconds,
-        "has_diagnosis": bool(library.answer_at_hand(folder)),
+        "has_diagnosis": diagnosis_on_record(folder) is not None,
         "top": encode(top),
         "standing": encode(standing),
     }

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rerail import api
-from rerail.diagnosis import answer_on_record
+from rerail.diagnosis import Diagnosis, answer_on_record, diagnosis_on_record
 from rerail.errors import RerailError, UnknownRun
 from rerail.live import LiveView, build, take_snapshot
 from rerail.privacy import Redactor
@@ -49,7 +49,7 @@ class Library:
         self._documents: Kept[Document] = Kept(6)
         self._redactors: Kept[Redactor] = Kept(32)
         self._tops: Kept[Document] = Kept(64)
-        self._answers: Kept[dict[str, Any]] = Kept(64)
+        self._answers: Kept[Diagnosis] = Kept(64)
         self._tables: Kept[VitalsTable] = Kept(8)
         self._listings: Kept[tuple[api.Runs, list[Entry]]] = Kept(1)
         self._fresh: Kept[tuple[api.Runs, list[Entry]]] = Kept(1)
@@ -111,26 +111,19 @@ class Library:
         folders = [_size_and_time(path) for path in (self.store.runs, self.home / "investigations")]
         return moment, folders, [_is_running(self.store.runs / run_id) for run_id in self._live]
 
-    def answer(self, folder: RunFolder) -> dict[str, Any]:
+    def answer(self, folder: RunFolder) -> Diagnosis | None:
         """The diagnosis on record, or a new one; of a live run nothing is asked."""
         if folder.info().state == "running":
-            return {}
+            return None
 
-        def make() -> dict[str, Any]:
+        def make() -> Diagnosis:
             return answer_on_record(folder, self.store.history(folder.info()))
 
         return self._answers.get(folder.id, _stamp(folder), make)
 
-    def answer_at_hand(self, folder: RunFolder) -> dict[str, Any]:
-        """The diagnosis on record; empty where there is none, which costs no wait."""
-        try:
-            return folder.diagnosis()
-        except RerailError:
-            return {}
-
     def top(self, folder: RunFolder) -> Document:
-        answer = self.answer_at_hand(folder)
-        if not answer and self.run(folder.id).has_failed:
+        answer = diagnosis_on_record(folder)
+        if answer is None and self.run(folder.id).has_failed:
             answer = self.answer(folder)  # nobody has asked yet: the page must not guess
         return self._tops.get(folder.id, _stamp(folder), lambda: page_top(folder, answer))
 
@@ -146,7 +139,7 @@ class Library:
         """What masks the output. That of a live run learns anew every minute."""
         stamp = _stamp(folder)
         stamp = int(time.monotonic() / LEARN_SECONDS) if isinstance(stamp, int) else stamp
-        answer = self.answer_at_hand(folder)
+        answer = diagnosis_on_record(folder)
         return self._redactors.get(folder.id, stamp, lambda: redactor_of(folder, answer))
 
     def output(self, folder: RunFolder) -> OutputReader:

@@ -7,7 +7,7 @@ what cannot be had is said in a line.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rerail.api import Run
 from rerail.errors import RerailError
@@ -15,6 +15,9 @@ from rerail.live import readable
 from rerail.platform.os_text import printable
 from rerail.store import RunFolder, Store
 from rerail.wording import bytes_in_words
+
+if TYPE_CHECKING:
+    from rerail.diagnosis import Diagnosis
 
 OUTPUT_LINES = 2000
 
@@ -49,7 +52,7 @@ def explain_lines(folder: RunFolder, width: int) -> list[str]:
     return [printable(line) for line in text.splitlines()]
 
 
-def answer(folder: RunFolder) -> dict[str, Any]:
+def answer(folder: RunFolder) -> Diagnosis:
     """The answer on record, or one that nobody keeps."""
     from rerail.diagnosis import answer_on_record
 

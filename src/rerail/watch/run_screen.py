@@ -12,7 +12,7 @@ import signal
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual.app import ComposeResult
@@ -28,6 +28,9 @@ from rerail.watch import answers, stopping
 from rerail.watch.picture import Picture
 from rerail.watch.screens import HELP, FilterInput, LinesScreen, Question
 from rerail.wording import cut
+
+if TYPE_CHECKING:
+    from rerail.diagnosis import Diagnosis
 
 # Two screens that looked every second added 1.6 % to the CPU time of a training's steps.
 LOOK_SECONDS = 2.0
@@ -62,7 +65,7 @@ class RunScreen(Screen[None]):
         self._follower = Follower(folder)
         self._looking = threading.Lock()
         self._looks_after_end = 0
-        self._own_answer: dict[str, Any] | None = None
+        self._own_answer: Diagnosis | None = None
         self._was_running = False
         self._signals_sent = 0
         self._is_composed = False
@@ -114,7 +117,7 @@ class RunScreen(Screen[None]):
             has_waited = not self._was_running or self._looks_after_end >= EXPLAINS_AFTER_LOOKS
             if self._own_answer is None and has_waited and not is_ok:
                 self._own_answer = answers.answer(self.folder)
-            snapshot = replace(snapshot, diagnosis=self._own_answer or {})
+            snapshot = replace(snapshot, diagnosis=self._own_answer)
         self._was_running = self._was_running or snapshot.info.state == "running"
         return build(snapshot)
 

@@ -72,8 +72,7 @@ class RankRecord:
     ip: str = ""
     step: int | None = None
     is_missing: bool = False
-    own_line: int = 0  # bytes from the end, of its own first failure; 0 if it has none
-    own_text: str = ""
+    own_text: str = ""  # of its own first failure
     is_echo: bool = False
     is_finished: bool = False
     waits: dict[str, str] | None = None  # in which collective
@@ -251,33 +250,27 @@ def _read_ending(record: RankRecord, tail: bytes, shapes: Shapes) -> None:
             if not shapes.of(raw).is_progress:
                 _note_identity(record, raw, shapes.of(raw))
     reader = _EndingReader(record)
-    offset = 0
     for raw in lines[start:]:
-        offset += len(raw) + 1
         shape = shapes.of(raw)
         if not shape.says_nothing:
             _note_identity(record, raw, shape)
-            reader.line(raw, shape, offset)
+            reader.line(raw, shape)
 
 
 class _EndingReader:
     def __init__(self, record: RankRecord) -> None:
         self._record = record
         self._in_list = False
-        self._last_own = ""
 
-    def line(self, raw: bytes, shape: Shape, offset: int) -> None:
+    def line(self, raw: bytes, shape: Shape) -> None:
         record = self._record
         text = text_of(raw)
         record.is_echo = record.is_echo or shape.is_echo
         record.is_finished = record.is_finished or shape.is_finish
         if shape.is_own and not record.own_text:
-            record.own_text, record.own_line = text.strip()[:300], offset
+            record.own_text = text.strip()[:300]
         elif shape.is_echo and record.own_text and _only_introduces(record.own_text):
-            record.own_text, record.own_line = (
-                "",
-                0,
-            )  # "DistBackendError: …" whose detail is an echo
+            record.own_text = ""  # "DistBackendError: …" whose detail is an echo
         for name, numbers in statements_of(shape, text):
             self._state(name, numbers)
 

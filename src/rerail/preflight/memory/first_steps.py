@@ -91,11 +91,10 @@ def _growth(rehearsal: Rehearsal, around: Mapping[str, Any]) -> list[Finding]:
 
 
 def _failure(rehearsal: Rehearsal) -> Finding:
-    diagnosis = rehearsal.diagnosis or {}
-    causes = diagnosis.get("causes") or []
+    diagnosis = rehearsal.diagnosis
     summary = rehearsal.outcome.summary if rehearsal.outcome else "the program failed"
     said = f" It said: {rehearsal.last_lines[-1].strip()}" if rehearsal.last_lines else ""
-    if not causes:
+    if diagnosis is None or diagnosis.leading is None:
         return Finding(
             "python-exception",
             "fatal",
@@ -103,19 +102,18 @@ def _failure(rehearsal: Rehearsal) -> Finding:
             f"No known cause fits.{said}",
             (f"rerail run -- {shlex.join(rehearsal.command)}",),
         )
-    cause = causes[0]
-    reasons = [str(reason["text"]) for reason in cause.get("for", [])[:2]]
-    do = [str(remedy["title"]) for remedy in cause.get("remedies", [])[:3]]
-    next_step = diagnosis.get("next") or {}
-    if next_step.get("command"):
-        do.append(str(next_step["command"]))
+    cause, next_step = diagnosis.leading, diagnosis.next_step
+    reasons = [reason.text for reason in cause.speaks_for[:2]]
+    do = [remedy.title for remedy in cause.remedies[:3]]
+    if next_step is not None and next_step.command:
+        do.append(next_step.command)
     return Finding(
-        str(cause["id"]),
+        cause.id,
         "fatal",
-        f"The dry run failed: {cause['title']} ({percent(cause['probability'])})",
+        f"The dry run failed: {cause.title} ({percent(cause.probability)})",
         " ".join([f"{summary[:1].upper()}{summary[1:]}.".replace("..", "."), *reasons]),
         tuple(do),
-        tuple(str(reason["source"]) for reason in cause.get("for", [])[:2]),
+        tuple(reason.source for reason in cause.speaks_for[:2]),
     )
 
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rerail.errors import RerailError
 from rerail.experiments import Asking, Shield
@@ -36,6 +36,9 @@ from rerail.preflight.memory.stopping import Stop
 from rerail.records import BlackBox, MappedLibrary, Outcome, ProcessRecord
 from rerail.scheduling import LocalTask, Task, available_bytes
 from rerail.store import RunFolder
+
+if TYPE_CHECKING:
+    from rerail.diagnosis import Diagnosis
 
 STUB = Path(__file__).resolve().parent / "stub"
 LEAST_STEPS = 3
@@ -102,7 +105,7 @@ class Rehearsal:
     libraries: dict[str, list[MappedLibrary]] = field(default_factory=dict)
     sampled_peak_bytes: int = 0  # of the tree, as it was recorded
     outcome: Outcome | None = None
-    diagnosis: dict[str, Any] | None = None
+    diagnosis: Diagnosis | None = None
     last_lines: list[str] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)  # what it had made anew
     gpus: list[GpuUse] = field(default_factory=list)
@@ -379,10 +382,10 @@ def gpu_use(machine: Sequence[Mapping[str, float]]) -> list[GpuUse]:
     return found
 
 
-def _diagnosis(folder: RunFolder) -> dict[str, Any]:
+def _diagnosis(folder: RunFolder) -> Diagnosis:
     from rerail.diagnosis import explain_run
 
-    return explain_run(folder).to_json()
+    return explain_run(folder)
 
 
 def _last_lines(folder: RunFolder, count: int = 5) -> list[str]:

@@ -14,9 +14,17 @@ import time
 from pathlib import Path
 from typing import Any
 
+from rerail.bounded import Count, Pid
 from rerail.platform.patterns import linear
-from rerail.store import DecodeError, FileTooLarge, NotARegularFile, loads, read_regular
-from rerail.store.plausible import is_count, is_pid, is_text, tidy
+from rerail.store import (
+    DecodeError,
+    FileTooLarge,
+    NotARegularFile,
+    checks_of,
+    loads,
+    observed,
+    read_regular,
+)
 
 REPORT_FOLDERS = (
     Path.home() / "Library/Logs/DiagnosticReports",
@@ -57,13 +65,15 @@ _REASON_CODES = {
 }
 
 
-_FIELDS = {
-    **dict.fromkeys(("pid", "parent_pid"), is_pid),
-    **dict.fromkeys(("process", "path", "captured", "os", "exception", "signal"), is_text),
-    **dict.fromkeys(("subtype", "termination", "terminated_by", "thread", "reason"), is_text),
-    **dict.fromkeys(("largest", "library", "function"), is_text),
-    **dict.fromkeys(("rss_bytes", "compressed_bytes", "offset"), is_count),
-}
+_FIELDS = checks_of(
+    {
+        **dict.fromkeys(("pid", "parent_pid"), Pid),
+        **dict.fromkeys(("process", "path", "captured", "os", "exception", "signal"), str),
+        **dict.fromkeys(("subtype", "termination", "terminated_by", "thread", "reason"), str),
+        **dict.fromkeys(("largest", "library", "function"), str),
+        **dict.fromkeys(("rss_bytes", "compressed_bytes", "offset"), Count),
+    }
+)
 
 
 def _documents(text: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
@@ -94,7 +104,7 @@ def _frames(thread: dict[str, Any], images: list[Any]) -> list[dict[str, Any]]:
             "offset": frame.get("imageOffset"),
             "function": frame.get("symbol"),
         }
-        frames.append(dict.fromkeys(found) | tidy(found, _FIELDS))
+        frames.append(dict.fromkeys(found) | observed(found, _FIELDS))
     return frames
 
 
@@ -206,7 +216,7 @@ def _jetsam_report(body: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _without_none(values: dict[str, Any]) -> dict[str, Any]:
     """What is there and is what its name says."""
-    kept = tidy(values, _FIELDS)
+    kept = observed(values, _FIELDS)
     return {key: value for key, value in kept.items() if value not in (None, [], "")}
 
 
