@@ -266,6 +266,33 @@ def test_nothing_is_in_the_package(recorded):
             assert found_in(plan, archive.read(name)) == [], name
 
 
+def test_nothing_is_in_the_answers_of_the_ui(recorded):
+    answers = pytest.importorskip("rerail.ui.answers")
+    from rerail.store import encode
+    from rerail.ui.library import Library
+
+    plan, folder, run, _ = recorded
+    library = Library(folder / "home")
+    lines = answers.output(library, run.name, 1, 2000)
+    seen = [lines, *(ask(library, run.name) for ask in (answers.run, answers.details))]
+    assert len(json.dumps(encode(lines))) > 20_000
+    assert found_in(plan, json.dumps(encode(seen), ensure_ascii=False).encode()) == []
+
+
+def test_an_assistant_is_told_nothing(recorded, monkeypatch):
+    from rerail.assistants.tools import Tools
+
+    plan, folder, _, _ = recorded
+    monkeypatch.setenv("RERAIL_HOME", str(folder / "home"))
+    tools = Tools(folder / "home")
+    count = sum(1 for _ in tools._folder("last").output().lines())
+    seen = [tools.runs(), tools.explain(), tools.stacks(), tools.vitals()]
+    seen += [tools.output(first=first) for first in range(1, count + 1, 400)]
+    text = json.dumps(seen, ensure_ascii=False)
+    assert "[secret-" in text
+    assert found_in(plan, text.encode()) == []
+
+
 def test_nothing_is_in_a_notification(recorded):
     plan, folder, _, _ = recorded
     sent = (folder / "told.jsonl").read_bytes()
