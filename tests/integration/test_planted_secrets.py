@@ -176,8 +176,9 @@ def recorded(tmp_path_factory):
 
     told = folder / "told.jsonl"
     notify = shlex.join(["sh", "-c", 'cat >>"$0"', str(told)])
-    words = ["run", "--quiet", "--notify", notify, "--label", plan.label.text, "--", *command]
-    rerail(*words)
+    words = ["run", "--quiet", "--notify", notify, "--label", plan.label.text]
+    words += ["--job", "planted", "--job-dir", str(folder / "jobs")]
+    rerail(*words, "--", *command)
     for name, words in {
         "show": ("show", "last"),
         "show.json": ("show", "last", "--json"),
@@ -264,6 +265,14 @@ def test_nothing_is_in_the_package(recorded):
         assert "private.jsonl" not in archive.namelist()
         for name in archive.namelist():
             assert found_in(plan, archive.read(name)) == [], name
+
+
+def test_nothing_is_in_the_folder_of_the_job(recorded):
+    plan, folder, _, _ = recorded
+    shared = [path for path in (folder / "jobs").rglob("*") if path.is_file()]
+    assert any(b"[secret-" in path.read_bytes() for path in shared)
+    for path in shared:
+        assert found_in(plan, path.read_bytes() + os.fsencode(path.name)) == [], path
 
 
 def test_nothing_is_in_the_answers_of_the_ui(recorded):
