@@ -176,8 +176,9 @@ def recorded(tmp_path_factory):
 
     told = folder / "told.jsonl"
     notify = shlex.join(["sh", "-c", 'cat >>"$0"', str(told)])
-    words = ["run", "--quiet", "--notify", notify, "--label", plan.label.text, "--", *command]
-    rerail(*words)
+    words = ["run", "--quiet", "--notify", notify, "--label", plan.label.text]
+    words += ["--job", "planted", "--job-dir", str(folder / "jobs")]
+    rerail(*words, "--", *command)
     for name, words in {
         "show": ("show", "last"),
         "show.json": ("show", "last", "--json"),
@@ -264,6 +265,41 @@ def test_nothing_is_in_the_package(recorded):
         assert "private.jsonl" not in archive.namelist()
         for name in archive.namelist():
             assert found_in(plan, archive.read(name)) == [], name
+
+
+def test_nothing_is_in_the_folder_of_the_job(recorded):
+    plan, folder, _, _ = recorded
+    shared = [path for path in (folder / "jobs").rglob("*") if path.is_file()]
+    assert any(b"[secret-" in path.read_bytes() for path in shared)
+    for path in shared:
+        assert found_in(plan, path.read_bytes() + os.fsencode(path.name)) == [], path
+
+
+def test_nothing_is_in_the_answers_of_the_ui(recorded):
+    answers = pytest.importorskip("rerail.ui.answers")
+    from rerail.store import encode
+    from rerail.ui.library import Library
+
+    plan, folder, run, _ = recorded
+    library = Library(folder / "home")
+    lines = answers.output(library, run.name, 1, 2000)
+    seen = [lines, *(ask(library, run.name) for ask in (answers.run, answers.details))]
+    assert len(json.dumps(encode(lines))) > 20_000
+    assert found_in(plan, json.dumps(encode(seen), ensure_ascii=False).encode()) == []
+
+
+def test_an_assistant_is_told_nothing(recorded, monkeypatch):
+    from rerail.assistants.tools import Tools
+
+    plan, folder, _, _ = recorded
+    monkeypatch.setenv("RERAIL_HOME", str(folder / "home"))
+    tools = Tools(folder / "home")
+    count = sum(1 for _ in tools._folder("last").output().lines())
+    seen = [tools.runs(), tools.explain(), tools.stacks(), tools.vitals()]
+    seen += [tools.output(first=first) for first in range(1, count + 1, 400)]
+    text = json.dumps(seen, ensure_ascii=False)
+    assert "[secret-" in text
+    assert found_in(plan, text.encode()) == []
 
 
 def test_nothing_is_in_a_notification(recorded):

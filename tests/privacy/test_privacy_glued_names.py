@@ -78,6 +78,35 @@ def test_the_value_decides_where_the_name_may_be_a_secret_s(name):
     assert Masker().mask_command(command) == command
 
 
+# Options of trainings, with values as people type them.
+OPTIONS = (
+    *("--image_key=jpg", "--text-key=content", "--metric-key=val/loss", "--ckpt-key=state_dict"),
+    *("--caption_key=txt", "--state_dict_key=ema", "--cache-key=abc1", "--train-tokens=15T"),
+    *("--forward-pass=single", "--num_pass=twice", "--token-type=bert", "--token-mixer=attn"),
+    *("--image_token=<image>", "--class-token=mean", "--stop-token=END", "--tokens=1B"),
+    *("--soft-prompt-tokens=20x", "--token-dropout=mean", "--key-dim=64", "--attention-key=k"),
+)
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_an_option_of_a_training_stays_readable(option):
+    name, _, value = option.partition("=")
+    for command in (["train.py", option], ["train.py", name, value]):
+        assert Masker().mask_command(command) == command
+    settings = {name.lstrip("-"): value}
+    assert Masker().mask_value(settings) == settings
+    assert Masker().mask_environment(settings) == settings
+
+
+@pytest.mark.parametrize(
+    "name", ["AZURE_SEARCH_QUERY_KEY", "DATA_KEY", "hub-token", "token_prod", "GITHUB_TOKEN_BOT"]
+)
+def test_a_random_value_behind_a_name_of_trainings_is_a_secret_all_the_same(name):
+    secret = make(name, "<a32>", random.Random(name)).text
+    assert secret not in Masker().mask_command(["train.py", f"--{name}={secret}"])[1]
+    assert secret not in Masker().mask_environment({name: secret})[name]
+
+
 @pytest.mark.parametrize("form", PLACES.values(), ids=PLACES)
 def test_a_secret_is_found_where_it_stands(form):
     planted = make("place", form, random.Random(form))

@@ -27,7 +27,7 @@ PROGRAMS = (
 )
 
 _SECRET_WORDS = frozenset(
-    {"token", "tokens", "secret", "secrets", "password", "passwd", "passphrase", "passcode"}
+    {"secret", "secrets", "password", "passwd", "passphrase", "passcode"}
     | {"pwd", "credential", "credentials", "cred", "creds", "apikey", "authtoken", "accesskey"}
     | {"secretkey", "privatekey", "auth", "authorization", "cookie", "cookies", "sas", "dsn"}
     | {
@@ -45,6 +45,8 @@ _SECRET_WORDS = frozenset(
         "csrftoken",
     }
 )
+# A training has many of them; at the end of a name, `token` is a secret's.
+_COUNTED_WORDS = frozenset({"token", "tokens"})
 _SECRET_PAIRS = frozenset(
     {("webhook", "url"), ("connection", "string"), ("database", "url"), ("pass", "word")}
     | {
@@ -106,6 +108,7 @@ MASKED = re.compile(  # also the marks of `blank` and of the agent
     r"\[(?:…|\.\.\.)\]|"
     r"\[secret(?:-\d+)?\]\**|\*{3,}(?: .*)?|\[(?:email|address)-\d+\]|(?:host|user)-\d+"
 )
+_SHORTEST_OF_ORDINARY = 16
 _HEX = re.compile(r"[0-9a-f]{16,}")
 # Without one of these no name is a secret's.
 TELLING = re.compile(
@@ -142,13 +145,14 @@ _ORDINARY_FRONTS = {
             "last",
             "single",
         ),
-        *("get", "multi", "each", "per", "full", "pre", "post", "is", "test"),
+        *("get", "multi", "each", "per", "full", "pre", "post", "is", "test", "n", "num"),
     ),
     "cred": ("sa", "massa"),
     "token": (
         *("sub", "de", "re", "pre", "multi", "per", "next", "last", "first", "max", "min", "num"),
         *("new", "pad", "eos", "bos", "unk", "sep", "cls", "mask", "special", "start", "end"),
         *("image", "audio", "video", "prompt", "input", "output", "text", "word", "stop", "all"),
+        *("eot", "class", "pool"),
     ),
     "key": (
         *("mon", "tur", "hot", "don", "whis", "hoc", "joc", "lac", "primary", "foreign", "dict"),
@@ -238,24 +242,37 @@ def names_a_secret(name: str) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _surely_names_a_secret(name: str) -> bool:
-    if _HARMLESS_NAMES.match(name):
-        return False
     words = words_of(name)
-    if any(word in _SECRET_WORDS for word in words):
+    if _is_harmless(name) or _ends_ordinarily(words):
+        return False
+    if any(word in _SECRET_WORDS for word in words) or words[-1:] == ["token"]:
         return True
     if any(pair in _SECRET_PAIRS for pair in pairwise(words)):
         return True
-    return len(words) > 1 and words[-1] in ("key", "pass", "pat", "pw", "cred")
+    if len(words) > 1 and words[-1] == "key":
+        return words[-2] in GLUED_WORDS
+    return len(words) > 1 and words[-1] in ("pass", "pat", "pw", "cred")
 
 
 @functools.lru_cache(maxsize=1024)
 def may_name_a_secret(name: str) -> bool:
-    """Whether a name ends like a secret's (STRIPEKEY, nomadtoken), so that the value decides."""
-    if _HARMLESS_NAMES.match(name) or _surely_names_a_secret(name):
-        return False
+    """Whether a name is like a secret's, so that the value decides: STRIPEKEY, token_mixer."""
     words = words_of(name)
+    if _is_harmless(name) or _surely_names_a_secret(name):
+        return False
+    if not _COUNTED_WORDS.isdisjoint(words) or (len(words) > 1 and words[-1] in _OPEN_ENDINGS):
+        return True
     match = _GLUED_OPEN.fullmatch(words[-1]) if words else None
     return match is not None and match["before"] not in _ORDINARY_FRONTS[match["ending"]]
+
+
+def _is_harmless(name: str) -> bool:
+    return _HARMLESS_NAMES.match(name.replace("-", "_")) is not None
+
+
+def _ends_ordinarily(words: list[str]) -> bool:
+    """image_key and forward-pass are of a training, like imagekey and forwardpass."""
+    return len(words) > 1 and words[-2] in _ORDINARY_FRONTS.get(words[-1], ())
 
 
 def is_secret_value(name: str, value: str, is_certain: bool = True) -> bool:
@@ -279,6 +296,8 @@ def is_secret_value(name: str, value: str, is_certain: bool = True) -> bool:
         return False
     if _PATH.match(value) and (not is_certain or _PATH_NAMES.search(bare)):
         return False
+    if _ends_ordinarily(words_of(bare)):  # query_key may be a secret all the same
+        return len(value) >= _SHORTEST_OF_ORDINARY and is_random(value)
     is_strong = is_strong_name(bare)
     if not is_strong and _VERSION.fullmatch(value):
         return False  # of a package that is called pyjwt or tokenizers
