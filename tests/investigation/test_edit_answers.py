@@ -31,9 +31,9 @@ def answer(names: list[str], culprits: set[str], chance: float, draw: random.Ran
     return set(verdict.changes)
 
 
-# With other seeds 58 of 1,200 answers were wrong, as promised; with this one 19 of 100. It draws ten
-# programs whose first two runs both fail, where 4 would be usual, and these pass for a failure of
-# every run (docs/figures.md). A seed is not chosen again because of what it showed.
+# With other seeds 58 of 1,200 answers were wrong, as promised; with this one 19 of 100. It draws
+# ten programs whose first two runs both fail, where 4 would be usual, and these pass for a failure
+# of every run (docs/figures.md). A seed is not chosen again because of what it showed.
 _NOT_HELD = pytest.mark.xfail(reason="19 of 100 wrong, docs/figures.md", strict=True)
 AT_RANDOM = [
     pytest.param(0.5, marks=pytest.mark.slow),
