@@ -71,8 +71,8 @@ def test_one_place_looks_at_a_trial_under_way() -> None:
     }
 
 
-# Modules of evidence that have patterns of their own: how many at most, and what they are of. What a
-# library says goes into catalogue/wordings, where each pattern has lines that it must match.
+# Modules of evidence that have patterns of their own: how many at most, and what they are of. What
+# a library says goes into catalogue/wordings, where each pattern has lines that it must match.
 PATTERNS_OF_EVIDENCE = {
     "text/collectives.py": (1, "fields of a work item of NCCL"),
     "text/exits.py": (1, "anchors a wording"),
