@@ -193,8 +193,8 @@ def test_the_example_in_contributing_takes_one_entry(folder: Path) -> None:
         ({"near_misses": []}, "a: near_misses missing"),
         ({"matches": None}, "a: matches missing"),
         ({"patern": "x"}, "a: unknown key patern"),
-        ({"pattern": None}, "a: pattern, any or literals missing"),
-        ({"pattern": "x", "any": ["y"]}, "a: nothing says where the alternatives stand"),
+        ({"pattern": None}, "a: pattern or any missing"),
+        ({"pattern": "x", "any": ["y"]}, "a: the pattern has to say once where"),
     ],
 )
 def test_a_faulty_entry_is_told_what_is_wrong(

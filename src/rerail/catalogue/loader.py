@@ -14,10 +14,11 @@ from typing import Any
 from rerail.catalogue.literals import required_literals, spaced
 from rerail.catalogue.message_fixes import checked_fixes, fixes_from, with_literals
 from rerail.catalogue.model import Catalogue
-from rerail.catalogue.schema import FAMILIES, cause_from, complaints
+from rerail.catalogue.schema import FAMILIES, cause_from, complaints, with_whole_patterns
 from rerail.catalogue.template import new_cause, unfilled_lines
 from rerail.catalogue.what_where import checked_symptom, signs_of, symptom_from
 from rerail.errors import FaultyCause, UsageError
+from rerail.platform import wordings
 from rerail.platform.compiled_data import (
     NAME,
     digest,
@@ -37,6 +38,7 @@ MADE_BY = [
     Path(__file__).with_name(name)
     for name in ("literals.py", "message_fixes.py", "model.py", "schema.py", "what_where.py")
 ]
+MADE_BY += [Path(wordings.__file__)]
 
 
 @functools.cache
@@ -135,9 +137,10 @@ def read_table(path: Path) -> dict[str, Any]:
 
 def _with_literals(table: dict[str, Any]) -> dict[str, Any]:
     """Worked out here so that compiled.json carries it: parsing patterns at start is slow."""
-    for signature in table.get("signature", ()):
+    signatures = [with_whole_patterns(signature) for signature in table.get("signature", ())]
+    for signature in signatures:
         signature["literals"] = sorted(required_literals(spaced(signature["pattern"])))
-    return table
+    return {**table, "signature": signatures} if signatures else table
 
 
 def compile_unchecked(files: Sequence[Path] = ()) -> str:

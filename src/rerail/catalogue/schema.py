@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, get_args
 
@@ -25,6 +26,7 @@ from rerail.catalogue.model import (
 )
 from rerail.catalogue.templates import gaps
 from rerail.platform.patterns import linear
+from rerail.platform.wordings import complaint_of_alternatives, whole_pattern
 
 FAMILIES = {
     "memory": "Memory and operating-system limits",
@@ -63,7 +65,7 @@ _REQUIRED = (
 )
 _SIGNATURE = {
     *("name", "pattern", "weight", "where", "group", "unless", "unless_through", "but_not"),
-    *("same", "differ", "even_if_resumed", "facts"),
+    *("same", "differ", "even_if_resumed", "facts", "any", "matches"),
 }
 _SIGN = {"name", "observation", "weight", "when", "group", "even_if_resumed"}
 _EXPERIMENT = {"change", "expect", "when"}
@@ -109,7 +111,10 @@ def _signature_complaints(signatures: list[dict[str, Any]]) -> list[str]:
     seen: set[str] = set()
     for at, signature in enumerate(signatures):
         here = f"signature[{at}]"
-        found += _keys(here, signature, _SIGNATURE, {"name", "pattern", "weight"})
+        found += _keys(here, signature, _SIGNATURE, {"name", "weight"})
+        if wrong := complaint_of_alternatives(signature):
+            found.append(f"{here}: {wrong}")
+        signature = with_whole_patterns(signature)
         if signature.get("name") in seen:
             found.append(f"{here}: name {signature['name']} is used twice")
         seen.add(signature.get("name", ""))
@@ -126,6 +131,15 @@ def _signature_complaints(signatures: list[dict[str, Any]]) -> list[str]:
             if text and pattern.match(""):
                 found.append(f"{here}: {key}: it matches a text without a letter")
     return found
+
+
+def with_whole_patterns(signature: Mapping[str, Any]) -> dict[str, Any]:
+    """The signature as it is matched: lists of alternatives joined, without its examples."""
+    whole = {key: value for key, value in signature.items() if key not in ("any", "matches")}
+    whole["pattern"] = whole_pattern(signature)
+    if isinstance(whole.get("unless"), list):
+        whole["unless"] = "|".join(whole["unless"])
+    return whole
 
 
 def _policy_complaints(policy: dict[str, Any]) -> list[str]:

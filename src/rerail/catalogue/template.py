@@ -51,6 +51,7 @@ retry = "FILL IN unchanged, from-checkpoint or with-remedy"
 
 # Weights are natural-log likelihood ratios: 6 says it by itself, 4.5 leaves little doubt, 3 is
 # strong, 1.5 is a hint. Signatures of one group say the same thing; only the heaviest counts.
+# A pattern with several alternatives lists them, `any = [...]`, and has a line for each: `matches`.
 # Beside signatures on text there are signs on recorded evidence: docs/evidence.md.
 [[signature]]
 name = "message"

@@ -11,11 +11,13 @@ from typing import Any
 
 from rerail.catalogue.literals import required_literals, spaced
 from rerail.catalogue.model import Sign, Signature, Symptom
+from rerail.catalogue.schema import with_whole_patterns
 from rerail.errors import FaultyCause
+from rerail.platform.wordings import complaint_of_alternatives
 
 IS_WEIGHT = 3.4
 IS_NOT_WEIGHT = -2.5
-_WORDING = {"dialect", "pattern", "where", "unless"}
+_WORDING = {"dialect", "pattern", "any", "where", "unless", "matches"}
 
 
 def symptom_from(table: Mapping[str, Any]) -> Symptom:
@@ -42,10 +44,14 @@ def checked_symptom(table: dict[str, Any], name: str) -> dict[str, Any]:
     if table.get("id") != name or not table.get("what") or not wordings:
         raise FaultyCause(f"symptoms/{name}.toml: it needs id = {name!r}, what, and a wording")
     for wording in wordings:
-        if set(wording) - _WORDING or not {"dialect", "pattern"} <= set(wording):
+        if set(wording) - _WORDING or "dialect" not in wording:
             raise FaultyCause(f"symptoms/{name}.toml: a wording has {', '.join(sorted(_WORDING))}")
+        if wrong := complaint_of_alternatives(wording):
+            raise FaultyCause(f"symptoms/{name}.toml: {wording['dialect']}: {wrong}")
+    wordings = [with_whole_patterns(wording) for wording in wordings]
+    for wording in wordings:
         wording["literals"] = sorted(required_literals(spaced(wording["pattern"])))
-    return table
+    return {**table, "wording": wordings}
 
 
 def signs_of(

@@ -158,6 +158,13 @@ def whole_pattern(entry: Mapping[str, Any]) -> str:
     return pattern.replace("{any}", "|".join(entry.get("any", ())))
 
 
+def complaint_of_alternatives(entry: Mapping[str, Any]) -> str:
+    pattern = entry.get("pattern", "{any}")
+    if "any" in entry and pattern.count("{any}") != 1:
+        return "the pattern has to say once where its alternatives stand: {any}"
+    return "pattern or any missing" if "any" not in entry and "{any}" in pattern else ""
+
+
 def _complaints(table: Mapping[str, Any]) -> list[str]:
     found = [f"unknown key {key}" for key in sorted(set(table) - _TOP)]
     names = set()
@@ -165,10 +172,8 @@ def _complaints(table: Mapping[str, Any]) -> list[str]:
         name = each.get("name", "a wording without a name")
         found += [f"{name}: {key} missing" for key in sorted(_REQUIRED) if not each.get(key)]
         found += [f"{name}: unknown key {key}" for key in sorted(set(each) - _KEYS)]
-        if "any" in each and "{any}" not in each.get("pattern", "{any}"):
-            found.append(f"{name}: nothing says where the alternatives stand: {{any}}")
-        if not {"any", "literals"} & set(each) and "{any}" in each.get("pattern", "{any}"):
-            found.append(f"{name}: pattern, any or literals missing")
+        if "literals" not in each and (wrong := complaint_of_alternatives(each)):
+            found.append(f"{name}: {wrong}")
         if name in names:
             found.append(f"{name}: the name is used twice")
         names.add(name)
