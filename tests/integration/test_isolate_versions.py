@@ -17,7 +17,7 @@ import pytest
 
 from rerail import cli
 from rerail.changes import Profile, parse_change
-from rerail.experiments.environments import building
+from rerail.experiments.environments import build
 from rerail.experiments.environments.build import Environments, Prepared
 from rerail.experiments.environments.uv import EnvironmentNotBuilt, find_uv
 
@@ -311,7 +311,7 @@ def test_few_environments_are_kept_and_a_full_disk_is_refused(
     assert len([path for path in built if path.name != "resolver"]) == 2
     assert any("an environment takes" in text for text in said)
     usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(building.shutil, "disk_usage", lambda _: usage._replace(free=1 << 20))
+    monkeypatch.setattr(build.shutil, "disk_usage", lambda _: usage._replace(free=1 << 20))
     with pytest.raises(EnvironmentNotBuilt, match=r"has 1 MiB free"):
         prepare(make, "lower==3.0", python)
     make.close()
