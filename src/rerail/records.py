@@ -197,6 +197,13 @@ class StepPoint:
 
 
 @dataclass(frozen=True)
+class StepRow(StepPoint):
+    """A row of `steps.jsonl`: a step of the training process `pid`; 0 for a printed one."""
+
+    pid: int = 0
+
+
+@dataclass(frozen=True)
 class CollectiveCall:
     """One of the last collectives that a process called, by its black box."""
 
@@ -267,16 +274,6 @@ class BlackBox:
     collective_seconds: float = 0.0  # so far, in collectives and in waiting for them
     data_wait_seconds: float = 0.0  # so far, in waiting for the next batch
     backward_seconds: float = 0.0  # so far; holds DistributedDataParallel's reductions
-
-
-@dataclass(frozen=True)
-class StepRow:
-    """A row of `steps.jsonl`: a step of the training process `pid`; 0 for a printed one."""
-
-    pid: int
-    step: int
-    t_seconds: float
-    loss: float | None = None
 
 
 @dataclass(frozen=True)

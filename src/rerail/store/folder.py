@@ -228,7 +228,7 @@ class RunFolder:
                 if has_plausible_times(row) and row.step > 0:
                     rows.append(row)
         return rows + [
-            StepRow(0, max(point.step or 0, point.steps), point.t_seconds, point.loss)
+            StepRow(max(point.step or 0, point.steps), point.t_seconds, point.loss)
             for point in self.printed_progress()
         ]
 
