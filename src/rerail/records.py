@@ -192,9 +192,16 @@ class LoaderSettings:
 
 @dataclass(frozen=True)
 class StepPoint:
-    step: int
-    t_seconds: float
+    step: Count
+    t_seconds: Time
     loss: float | None
+
+
+@dataclass(frozen=True)
+class StepRow(StepPoint):
+    """A row of `steps.jsonl`: a step of the training process `pid`; 0 for a printed one."""
+
+    pid: Pid = 0
 
 
 @dataclass(frozen=True)
@@ -268,16 +275,6 @@ class BlackBox:
     collective_seconds: float = 0.0  # so far, in collectives and in waiting for them
     data_wait_seconds: float = 0.0  # so far, in waiting for the next batch
     backward_seconds: float = 0.0  # so far; holds DistributedDataParallel's reductions
-
-
-@dataclass(frozen=True)
-class StepRow:
-    """A row of `steps.jsonl`: a step of the training process `pid`; 0 for a printed one."""
-
-    pid: Pid
-    step: Count
-    t_seconds: Time
-    loss: float | None = None
 
 
 @dataclass(frozen=True)

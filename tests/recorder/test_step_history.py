@@ -35,8 +35,8 @@ def test_the_charts_begin_where_the_run_did() -> None:
         pid=7, start_ticks=1, parent_pid=1, python_version="3.11", argv=[], started_t_seconds=0.0,
         said_goodbye=True, handler_installed=True, optimizer_steps=1000, history=last,
     )  # fmt: skip
-    rows = [StepRow(7, step, step * 0.5, 1 / step) for step in range(1, 1001, 10)]
-    of_another = [StepRow(8, 3, 1.5, 99.0)]
+    rows = [StepRow(step, step * 0.5, 1 / step, 7) for step in range(1, 1001, 10)]
+    of_another = [StepRow(3, 1.5, 99.0, 8)]
     run = RecordedRun(_info(), boxes=[box], steps=[*rows, *of_another])
     loss = next(chart for chart in timeline(run) if chart.name == "loss")
     step_time = next(chart for chart in timeline(run) if chart.name == "step-time")

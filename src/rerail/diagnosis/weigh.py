@@ -100,11 +100,14 @@ def weigh(evidence: Evidence, catalogue: Catalogue) -> dict[str, Case]:
     ended_well = not has_failed and not _trained_nothing(evidence)
     # A line at level INFO or below is never more than context to an exception.
     is_raised = _is_ended_by_an_exception(evidence)
+    warned_at = {o.source for o in evidence.observations if _is_warning(o)}
     for observation in evidence.observations:
         is_of_those = observation.data.get("pid") in unimportant
         is_tidying = observation.kind == "death" and observation.data.get("is_tidying")
         # Words that sound like a failure, of a run that is known to have ended well.
-        is_idle = ended_well and _only_sounds_like_a_failure(observation)
+        is_idle = ended_well and (
+            observation.source in warned_at or _only_sounds_like_a_failure(observation)
+        )
         is_idle = is_idle or (is_raised and bool(observation.data.get("is_context")))
         if not (is_of_those or is_tidying or is_idle or _is_our_own_doing(observation, evidence)):
             by_kind.setdefault(observation.kind, []).append(observation)
@@ -185,11 +188,15 @@ _CIRCUMSTANCES = {
 
 
 def _only_sounds_like_a_failure(observation: Observation) -> bool:
-    """Last lines, a warning, or the error of some program that it called."""
-    data = observation.data
-    is_warning = data.get("is_warning") or data.get("is_logged_as_warning") or data.get("is_lone")
+    """Last lines, or the error of some program that it called."""
     is_an_exit = observation.kind == "exit-line" and observation.data.get("exit_code") == 1
-    return is_an_exit or bool(is_warning or data.get("is_last_words"))
+    return is_an_exit or bool(observation.data.get("is_last_words"))
+
+
+def _is_warning(observation: Observation) -> bool:
+    """A warning, or a line that names an exception which no traceback shows."""
+    data = observation.data
+    return any(data.get(name) for name in ("is_warning", "is_logged_as_warning", "is_lone"))
 
 
 def _lacks_its_device(case: Case, evidence: Evidence) -> bool:

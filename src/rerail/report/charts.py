@@ -190,7 +190,7 @@ def _steps_of(run: RecordedRun) -> list[StepPoint]:
     box = run.training_box
     last = box.history if box is not None else []
     pid = box.pid if box is not None and last else 0
-    past = [StepPoint(row.step, row.t_seconds, row.loss) for row in run.steps if row.pid == pid]
+    past = [row for row in run.steps if row.pid == pid]
     return [*(p for p in past if not last or p.t_seconds < last[0].t_seconds), *last]
 
 
@@ -202,7 +202,7 @@ def _reach(history: Sequence[StepPoint]) -> str:
 def _loss(run: RecordedRun, marks: list[Mark]) -> Chart | None:
     box, history = run.training_box, _steps_of(run)
     if sum(point.loss is not None for point in history) < _FEWEST_LOSSES:
-        history = [StepPoint(r.step, r.t_seconds, r.loss) for r in run.steps if not r.pid]
+        history = [row for row in run.steps if not row.pid]
     points = [(p.t_seconds, p.loss) for p in history if p.loss is not None]
     if len(points) < _FEWEST_LOSSES:
         return None

@@ -221,7 +221,7 @@ class RunFolder:
                 if row.step > 0:
                     rows.append(row)
         return rows + [
-            StepRow(0, max(point.step or 0, point.steps), point.t_seconds, point.loss)
+            StepRow(max(point.step or 0, point.steps), point.t_seconds, point.loss)
             for point in self.printed_progress()
         ]
 

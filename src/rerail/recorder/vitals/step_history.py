@@ -44,4 +44,4 @@ def _row_of(box: BlackBox, last: StepRow | None) -> StepRow | None:
     if not new:
         return None
     loss = next((point.loss for point in reversed(new) if point.loss is not None), None)
-    return StepRow(box.pid, new[-1].step, new[-1].t_seconds, loss)
+    return StepRow(new[-1].step, new[-1].t_seconds, loss, box.pid)
