@@ -18,7 +18,12 @@ from rerail.evidence.run.exceptions import (
     read_exceptions,
     read_words_of_exceptions,
 )
-from rerail.evidence.run.exits import read_deaths, read_outcome, read_outside_signals
+from rerail.evidence.run.exits import (
+    read_deaths,
+    read_outcome,
+    read_outside_signals,
+    read_unsent_interrupts,
+)
 from rerail.evidence.run.flight_evidence import read_flight_recorder
 from rerail.evidence.run.history import MOST_RUNS, PastEnd, past_end, read_history
 from rerail.evidence.run.libraries import read_libraries
@@ -26,6 +31,7 @@ from rerail.evidence.run.limits import read_limits
 from rerail.evidence.run.log_files import with_log_files
 from rerail.evidence.run.material import RecordedRun, read_material
 from rerail.evidence.run.memory import read_memory_growth, read_near_memory_limits
+from rerail.evidence.run.named_files import read_named_files
 from rerail.evidence.run.oom import read_oom_kills
 from rerail.evidence.run.output import observe_output
 from rerail.evidence.run.progress import (
@@ -50,6 +56,7 @@ Reader = Callable[[RecordedRun], list[Observation]]
 READERS: tuple[Reader, ...] = (
     read_deaths,
     read_outside_signals,
+    read_unsent_interrupts,
     read_ray,
     read_oom_kills,
     read_crashes,
@@ -57,6 +64,7 @@ READERS: tuple[Reader, ...] = (
     read_stalls,
     read_failed_first,
     read_exceptions,
+    read_named_files,
     read_progress,
     read_near_memory_limits,
     read_memory_growth,
