@@ -194,7 +194,7 @@ def _together(texts: list[TextEvidence]) -> Evidence:
         return Evidence(only.outcome, only.observations, only.facts, "logs")
     observations = [o for text in texts for o in text.observations if o.kind != "failed-first"]
     troubles = [
-        replace(trouble, position=(at << 40) + trouble.position)
+        replace(trouble, log=at)
         for at, text in enumerate(texts)
         for trouble in text.troubles
     ]
@@ -205,7 +205,7 @@ def _together(texts: list[TextEvidence]) -> Evidence:
     for text in texts:
         facts.update({key: value for key, value in text.facts.items() if key not in facts})
     if first:
-        observations.append(first_observation(first, "output", first.position & ((1 << 40) - 1)))
+        observations.append(first_observation(first, "output", first.position))
         facts["failed_first"] = first.who
         facts["echoes"] = list(first.others)
     worst = next((t.outcome for t in texts if t.outcome.kind not in ("ok", "unknown")), None)
