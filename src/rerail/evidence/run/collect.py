@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rerail.errors import RerailError
 from rerail.evidence.run.census import read_copied_growth, read_leaks
 from rerail.evidence.run.claims import facts_of_run
 from rerail.evidence.run.comparing import with_printed_reasons, without_echoes
@@ -25,7 +24,7 @@ from rerail.evidence.run.exits import (
     read_unsent_interrupts,
 )
 from rerail.evidence.run.flight_evidence import read_flight_recorder
-from rerail.evidence.run.history import MOST_RUNS, PastEnd, past_end, read_history
+from rerail.evidence.run.history import PastEnd, past_ends, read_history
 from rerail.evidence.run.libraries import read_libraries
 from rerail.evidence.run.limits import read_limits
 from rerail.evidence.run.log_files import with_log_files
@@ -85,7 +84,7 @@ def collect_run(
     run = read_material(folder)
     printed = with_ray_words(run, observe_output(folder, deadline), deadline)
     text = with_log_files(run, printed, deadline)
-    evidence = collect_recorded(run, _past_ends(history, deadline), text, deadline)
+    evidence = collect_recorded(run, past_ends(history, deadline), text, deadline)
     return with_worker_of_ray(
         folder, evidence, lambda worker: collect_run(worker, deadline=deadline)
     )
@@ -141,17 +140,3 @@ def _missing(run: RecordedRun, what: str, why: str) -> Observation:
         f"exit:{run.info.root_pid or 0}",
         {"what": what, "why": why},
     )
-
-
-def _past_ends(history: Sequence[RunFolder], deadline: Deadline) -> list[PastEnd]:
-    """Oldest first. A past run that cannot be read is no reason to be silent about this one."""
-    runs = []
-    for folder in history[:MOST_RUNS]:
-        if deadline.skips("earlier runs"):
-            break
-        try:
-            runs.append(read_material(folder, is_past=True))
-        except RerailError:
-            continue
-    runs.sort(key=lambda run: run.info.started_unix)
-    return [past_end(run) for run in runs]

@@ -15,9 +15,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rerail.evidence.run.material import RecordedRun
+from rerail.errors import RerailError
+from rerail.evidence.run.material import RecordedRun, read_material
 from rerail.evidence.run.memory import limit_uses
+from rerail.platform.deadline import Deadline
 from rerail.records import Observation
+from rerail.store import RunFolder
 from rerail.wording import counted, listed
 
 MOST_RUNS = 50
@@ -35,6 +38,20 @@ class PastEnd:
     micro_batch: int | None  # backward calls since the last optimiser step
     accumulation: int | None
     memory_fraction: float | None
+
+
+def past_ends(history: Sequence[RunFolder], deadline: Deadline) -> list[PastEnd]:
+    """Oldest first. A past run that cannot be read is no reason to be silent about this one."""
+    runs = []
+    for folder in history[:MOST_RUNS]:
+        if deadline.skips("earlier runs"):
+            break
+        try:
+            runs.append(read_material(folder, is_past=True))
+        except RerailError:
+            continue
+    runs.sort(key=lambda run: run.info.started_unix)
+    return [past_end(run) for run in runs]
 
 
 def past_end(run: RecordedRun) -> PastEnd:

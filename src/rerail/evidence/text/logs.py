@@ -194,9 +194,7 @@ def _together(texts: list[TextEvidence]) -> Evidence:
         return Evidence(only.outcome, only.observations, only.facts, "logs")
     observations = [o for text in texts for o in text.observations if o.kind != "failed-first"]
     troubles = [
-        replace(trouble, log=at)
-        for at, text in enumerate(texts)
-        for trouble in text.troubles
+        replace(trouble, log=at) for at, text in enumerate(texts) for trouble in text.troubles
     ]
     first = find_first(troubles)
     facts: dict[str, Any] = {}
