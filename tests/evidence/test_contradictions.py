@@ -6,6 +6,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 from run_builders import box, info, process, recorded
@@ -17,7 +18,13 @@ from rerail.diagnosis import diagnose  # noqa: E402
 from rerail.evidence import observe_text  # noqa: E402
 from rerail.evidence.run.collect import collect_recorded, collect_run  # noqa: E402
 from rerail.evidence.run.material import read_material  # noqa: E402
-from rerail.evidence.settle import without_contradictions  # noqa: E402
+from rerail.evidence.settle import (  # noqa: E402
+    PRECEDENCE,
+    Claim,
+    Source,
+    settle,
+    without_contradictions,
+)
 from rerail.records import Event, Outcome, PrintedPoint, PythonFrame  # noqa: E402
 from rerail.store import RunFolder  # noqa: E402
 
@@ -85,3 +92,19 @@ def test_nobody_pressed_the_keys_where_no_signal_is_on_record(is_sent: bool) -> 
     diagnosis = diagnose(collect_recorded(run, (), printed))
     assert ("pressed Ctrl-C" in diagnosis.headline) == is_sent
     assert not contradictions(run, diagnosis)
+
+
+def test_every_source_has_one_row_with_its_reason() -> None:
+    assert sorted(row.source for row in PRECEDENCE) == sorted(get_args(Source))
+    assert all(row.reason.endswith(".") for row in PRECEDENCE)
+
+
+def test_facts_of_one_exception_stay_together() -> None:
+    own = Claim("exception", {"exception_text": "KeyError: 'a'", "exception": "KeyError"})
+    place: dict[str, Any] = {"where": {"file": "b.py", "line": 2}, "raised_at": "b.py:2 in f"}
+    printed = Claim("output", {"exception_text": "OSError: b", "exception": "OSError", **place})
+    crash = Claim("crash", {"where": {"file": "c.py", "line": 3}})
+    assert settle([printed, own]) == own.facts
+    assert settle([printed, own, crash])["where"] == crash.facts["where"]
+    said = {**printed.facts, "where": {**place["where"], "process": "rank 1"}}
+    assert settle([Claim("output", said)], first="rank 0") == {}
