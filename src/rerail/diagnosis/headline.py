@@ -70,6 +70,8 @@ def _more(diagnosis: Diagnosis, leading: Candidate, words: dict[str, str], said:
     """One thing more: what led to the exception or came of it, or what was ended from outside."""
     facts, hang = diagnosis.facts, diagnosis.facts.get("hang") or {}
     if words.get("exception", "\0") in said:
+        if "file_there" in words:
+            return f"; {words['file_there']}"
         if "afterwards" in words:
             return f"; {words['afterwards']}"
         if diagnosis.outcome.kind == "ok":

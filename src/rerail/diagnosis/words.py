@@ -63,6 +63,7 @@ def words_of(diagnosis: Diagnosis) -> dict[str, str]:
         "leak_holder": _leak_holder(facts),
         "afterwards": _of_its_chain(facts),
         "nonfinite_value": _nonfinite(diagnosis),
+        "file_there": _file_there(diagnosis),
         **_outside(diagnosis),
     }
     words.update({name: text for name, text in found.items() if text})
@@ -292,6 +293,15 @@ def _nonfinite(diagnosis: Diagnosis) -> str:
     for o in diagnosis.observations:
         if o.kind == "nonfinite-loss":
             return str(o.data.get("value") or "")
+    return ""
+
+
+def _file_there(diagnosis: Diagnosis) -> str:
+    """ "the file model.keras is there, with 1.2 MiB", of one that an exception calls missing."""
+    for o in diagnosis.observations:
+        if o.kind == "file-there":
+            size = bytes_in_words(o.data["size_bytes"])
+            return f"the file {file_name(o.data['path'])} is there, with {size}"
     return ""
 
 

@@ -45,15 +45,16 @@ def settle_progress(box: BlackBox | None, printed: PrintedPoint | None) -> Train
     if said is not None and said.step is not None and _is_what_its_user_knows(said, counted, box):
         step, source = said.step, "output"
     total = said.total if said is not None and said.total else bar_total
-    if not is_training or (total is not None and step is not None and step > total):
+    if not is_training or (total or 0) < (step or 0):
         total = None  # of an epoch or of an evaluation, and not of what is counted
-    epoch = printed.epoch if printed is not None and printed.epoch is not None else None
+    seen = (box.epoch, box.phase) if box is not None else (None, None)
+    told = (printed.epoch, printed.phase) if printed is not None else (None, None)
     return TrainingProgress(
         step=step,
         total=total,
-        epoch=epoch if epoch is not None else box.epoch if box is not None else None,
+        epoch=seen[0] if told[0] is None else told[0],
         loss=_loss(box, printed),
-        phase=(box.phase if box is not None else None) or (printed.phase if printed else None),
+        phase=seen[1] or told[1],
         counted_by=source,
     )
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rerail.errors import RerailError
 from rerail.evidence.run.census import read_copied_growth, read_leaks
 from rerail.evidence.run.claims import facts_of_run
 from rerail.evidence.run.comparing import with_printed_reasons, without_echoes
@@ -18,14 +17,20 @@ from rerail.evidence.run.exceptions import (
     read_exceptions,
     read_words_of_exceptions,
 )
-from rerail.evidence.run.exits import read_deaths, read_outcome, read_outside_signals
+from rerail.evidence.run.exits import (
+    read_deaths,
+    read_outcome,
+    read_outside_signals,
+    read_unsent_interrupts,
+)
 from rerail.evidence.run.flight_evidence import read_flight_recorder
-from rerail.evidence.run.history import MOST_RUNS, PastEnd, past_end, read_history
+from rerail.evidence.run.history import PastEnd, past_ends, read_history
 from rerail.evidence.run.libraries import read_libraries
 from rerail.evidence.run.limits import read_limits
 from rerail.evidence.run.log_files import with_log_files
 from rerail.evidence.run.material import RecordedRun, read_material
 from rerail.evidence.run.memory import read_memory_growth, read_near_memory_limits
+from rerail.evidence.run.named_files import read_named_files
 from rerail.evidence.run.oom import read_oom_kills
 from rerail.evidence.run.output import observe_output
 from rerail.evidence.run.progress import (
@@ -50,6 +55,7 @@ Reader = Callable[[RecordedRun], list[Observation]]
 READERS: tuple[Reader, ...] = (
     read_deaths,
     read_outside_signals,
+    read_unsent_interrupts,
     read_ray,
     read_oom_kills,
     read_crashes,
@@ -57,6 +63,7 @@ READERS: tuple[Reader, ...] = (
     read_stalls,
     read_failed_first,
     read_exceptions,
+    read_named_files,
     read_progress,
     read_near_memory_limits,
     read_memory_growth,
@@ -77,7 +84,7 @@ def collect_run(
     run = read_material(folder)
     printed = with_ray_words(run, observe_output(folder, deadline), deadline)
     text = with_log_files(run, printed, deadline)
-    evidence = collect_recorded(run, _past_ends(history, deadline), text, deadline)
+    evidence = collect_recorded(run, past_ends(history, deadline), text, deadline)
     return with_worker_of_ray(
         folder, evidence, lambda worker: collect_run(worker, deadline=deadline)
     )
@@ -133,17 +140,3 @@ def _missing(run: RecordedRun, what: str, why: str) -> Observation:
         f"exit:{run.info.root_pid or 0}",
         {"what": what, "why": why},
     )
-
-
-def _past_ends(history: Sequence[RunFolder], deadline: Deadline) -> list[PastEnd]:
-    """Oldest first. A past run that cannot be read is no reason to be silent about this one."""
-    runs = []
-    for folder in history[:MOST_RUNS]:
-        if deadline.skips("earlier runs"):
-            break
-        try:
-            runs.append(read_material(folder, is_past=True))
-        except RerailError:
-            continue
-    runs.sort(key=lambda run: run.info.started_unix)
-    return [past_end(run) for run in runs]

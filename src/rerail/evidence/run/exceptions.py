@@ -82,23 +82,13 @@ def read_words_of_exceptions(
     observations: list[Observation] = []
     facts: dict[str, Any] = {}
     of_thread: dict[str, Any] = {}
-    seen: set[Any] = set()
-    first = next((o for o in recorded if o.kind == "failed-first"), None)
-    echoes = set(first.data.get("others") or ()) if first else set()
-    for box in sorted(run.boxes, key=lambda box: _importance(run, box, recorded)):
-        kind = (box.exception_type or "").rpartition(".")[2]
-        if not kind or kind in _NO_FAILURE:
-            continue
-        if kind in ECHO_TYPES or _stream(box) in echoes or is_of_a_lost_message(box):
-            continue  # "connection closed by peer" is no trouble of the network's
-        if kind in _OF_A_CHILD and facts:
+    read = 0
+    for box in _telling(run, recorded):
+        if (box.exception_type or "").rpartition(".")[2] in _OF_A_CHILD and facts:
             continue  # the child has said why: that `make` failed is no trouble with building
-        same = (box.exception_type, box.exception_text, tuple(box.exception_frames))
-        if same in seen:
-            continue
-        if len(seen) == MOST_READ or deadline.skips("exceptions of further processes"):
+        if read == MOST_READ or deadline.skips("exceptions of further processes"):
             break
-        seen.add(same)
+        read += 1
         told = observe_exception(*traceback_of(box), deadline, _stream(box) or "")
         observations += [_of_box(o, box) for o in told.observations]
         if not facts and (not box.exception_thread or _is_waited_for(box, recorded)):
@@ -107,6 +97,22 @@ def read_words_of_exceptions(
             of_thread = {**_facts_of(run, box, told), "crashed_thread": box.exception_thread}
     facts = facts or (of_thread if _went_on(run) else {})
     return observations, [Claim("exception", facts)] if facts else []
+
+
+def _telling(run: RecordedRun, recorded: Sequence[Observation]) -> list[BlackBox]:
+    """Each exception that is a failure and no echo of another's, the most important first."""
+    first = next((o for o in recorded if o.kind == "failed-first"), None)
+    echoes = set(first.data.get("others") or ()) if first else set()
+    found: dict[Any, BlackBox] = {}
+    for box in sorted(run.boxes, key=lambda box: _importance(run, box, recorded)):
+        kind = (box.exception_type or "").rpartition(".")[2]
+        if not kind or kind in _NO_FAILURE or kind in ECHO_TYPES:
+            continue
+        if _stream(box) in echoes or is_of_a_lost_message(box):
+            continue  # "connection closed by peer" is no trouble of the network's
+        same = (box.exception_type, box.exception_text, tuple(box.exception_frames))
+        found.setdefault(same, box)
+    return list(found.values())
 
 
 def _facts_of(run: RecordedRun, box: BlackBox, told: TextEvidence) -> dict[str, Any]:

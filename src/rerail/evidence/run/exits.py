@@ -31,6 +31,7 @@ from rerail.wording import ending_in_words, process_in_words, seconds_in_words, 
 
 # Past this many, the earliest and the signals are kept: 2,000 workers that exit 1 say one thing.
 MOST_DEATHS = 40
+_ENDED_BY_SIGINT = 130  # as a shell says it
 TIMED_OUT = 124  # exit code of coreutils' timeout
 _TIDYING_SIGNALS = {"SIGTERM", "SIGKILL", "SIGHUP", "SIGINT", "SIGPIPE"}
 # A parent that dies takes its children along within this time: torch's workers look for their
@@ -256,6 +257,20 @@ def read_outside_signals(run: RecordedRun) -> list[Observation]:
             data={"signal": main.signal, "sender_pid": None, "sender_name": None},
         )
     return list(found.values())
+
+
+def read_unsent_interrupts(run: RecordedRun) -> list[Observation]:
+    """Return that nobody pressed Ctrl-C, if a process was interrupted without any SIGINT on record.
+
+    A notebook's runner interrupts its kernel by itself. On a terminal the keys reach every process.
+    """
+    interrupted = [b for b in run.boxes if "KeyboardInterrupt" in (b.exception_type or "")]
+    sent = any(event.data.get("signal") == "SIGINT" for event in run.events_of("signal-forwarded"))
+    died = any(p.signal == "SIGINT" or p.exit_code == _ENDED_BY_SIGINT for p in run.processes)
+    if not interrupted or sent or died or run.info.has_terminal:
+        return []
+    text = "A process was interrupted, but no SIGINT from outside is on record."
+    return [Observation("no-sigint", text, f"box:{interrupted[0].pid}", {})]
 
 
 def _sent_crash_signal(run: RecordedRun, crash: Crash) -> Observation:

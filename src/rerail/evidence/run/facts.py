@@ -106,11 +106,7 @@ def _crash_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[
         crashes = [crash for crash in crashes if crash["pid"] in trained]
     if not crashes:
         return {}
-    # The crash that ended the run, not the one that a helper had on its own.
-    first = _first(observations, "failed-first")
-    of_first = [c for c in crashes if first is not None and c["pid"] == first.data.get("pid")]
-    of_ranks = [c for c in reversed(crashes) if c["role"] in ("main", "rank")]
-    crash = next(iter([*of_first, *of_ranks]), crashes[0])
+    crash = _crash_that_ended_it(crashes, _first(observations, "failed-first"))
     address = crash["address"] if crash["address_kind"] else None
     return {
         "where": crash["where"],
@@ -127,6 +123,15 @@ def _crash_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[
         "address_kind": crash["address_kind"],
         "last_words": (crash["message"] or "").strip()[:500] or None,
     }
+
+
+def _crash_that_ended_it(
+    crashes: Sequence[dict[str, Any]], first: Observation | None
+) -> dict[str, Any]:
+    """Not the one that a helper had on its own."""
+    of_first = [c for c in crashes if first is not None and c["pid"] == first.data.get("pid")]
+    of_ranks = [c for c in reversed(crashes) if c["role"] in ("main", "rank")]
+    return next(iter([*of_first, *of_ranks]), crashes[0])
 
 
 def _memory_facts(run: RecordedRun, observations: Sequence[Observation]) -> dict[str, Any]:

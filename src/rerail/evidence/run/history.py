@@ -15,9 +15,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rerail.evidence.run.material import RecordedRun
+from rerail.errors import RerailError
+from rerail.evidence.run.material import RecordedRun, read_material
 from rerail.evidence.run.memory import limit_uses
+from rerail.platform.deadline import Deadline
 from rerail.records import Observation
+from rerail.store import RunFolder
 from rerail.wording import counted, listed
 
 MOST_RUNS = 50
@@ -35,6 +38,20 @@ class PastEnd:
     micro_batch: int | None  # backward calls since the last optimiser step
     accumulation: int | None
     memory_fraction: float | None
+
+
+def past_ends(history: Sequence[RunFolder], deadline: Deadline) -> list[PastEnd]:
+    """Oldest first. A past run that cannot be read is no reason to be silent about this one."""
+    runs = []
+    for folder in history[:MOST_RUNS]:
+        if deadline.skips("earlier runs"):
+            break
+        try:
+            runs.append(read_material(folder, is_past=True))
+        except RerailError:
+            continue
+    runs.sort(key=lambda run: run.info.started_unix)
+    return [past_end(run) for run in runs]
 
 
 def past_end(run: RecordedRun) -> PastEnd:
@@ -77,20 +94,25 @@ def pattern_of(ends: Sequence[PastEnd]) -> str | None:
     spread = max(steps) - min(steps)
     if spread <= max(1, 0.01 * max(steps)):
         return "fixed-step"
-    if len(dead) >= 3:
-        if all((end.memory_fraction or 0) >= 0.95 for end in dead):
-            return "with-memory"
-        phases = {end.phase for end in dead}
-        if len(phases) == 1 and not phases & _PLAIN_PHASES:
-            return "phase-boundary"
-        micro = {end.micro_batch for end in dead}
-        cycles = [end.accumulation for end in dead]
-        # By luck all k deaths agree with probability (1/accumulation)^(k-1): claim below 5 %.
-        shortest = min((cycle for cycle in cycles if cycle), default=1)
-        is_luck = (1 / shortest) ** (len(dead) - 1) >= 0.05
-        if len(micro) == 1 and None not in micro and all(cycles) and not is_luck:
-            return "accumulation-boundary"
+    if len(dead) >= 3 and (common := _common_to_all(dead)) is not None:
+        return common
     return "random" if spread >= 0.2 * max(steps) else None
+
+
+def _common_to_all(dead: Sequence[PastEnd]) -> str | None:
+    if all((end.memory_fraction or 0) >= 0.95 for end in dead):
+        return "with-memory"
+    phases = {end.phase for end in dead}
+    if len(phases) == 1 and not phases & _PLAIN_PHASES:
+        return "phase-boundary"
+    micro = {end.micro_batch for end in dead}
+    cycles = [end.accumulation for end in dead]
+    # By luck all k deaths agree with probability (1/accumulation)^(k-1): claim below 5 %.
+    shortest = min((cycle for cycle in cycles if cycle), default=1)
+    is_luck = (1 / shortest) ** (len(dead) - 1) >= 0.05
+    if len(micro) == 1 and None not in micro and all(cycles) and not is_luck:
+        return "accumulation-boundary"
+    return None
 
 
 _PATTERN_WORDS = {

@@ -8,8 +8,8 @@ of one job; they are read one after the other, and only what was observed is kep
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +21,7 @@ from rerail.evidence.text.lines import Line, to_lines
 from rerail.evidence.text.observing import TextEvidence, TextObserver, first_observation
 from rerail.evidence.text.outcomes import outcome_of
 from rerail.evidence.text.progress import (
+    ProgressPoint,
     find_finish,
     find_progress,
     last_begin,
@@ -33,7 +34,7 @@ from rerail.evidence.text.ranks import (
 )
 from rerail.evidence.text.resumption import Resumption
 from rerail.evidence.text.scan import Excerpt, read_excerpt
-from rerail.evidence.text.signatures import SYMPTOM, match_signatures
+from rerail.evidence.text.signatures import SYMPTOM, SignatureMatch, match_signatures
 from rerail.evidence.text.teardown import is_of_teardown, teardown_begins
 from rerail.evidence.text.tracebacks import (
     TracebackText,
@@ -167,15 +168,9 @@ def observe_exception(
     tracebacks = with_those_it_quotes(raised, words)
     quoted = {(found.file, line) for found in tracebacks for line in found.source_lines}
     reader = TextObserver("exception", who, Resumption((), ()), catalogue.echoes)
-    reader.matches(
-        [
-            match
-            for match in match_signatures(catalogue, words, tracebacks, deadline)
-            if not match.cause.startswith(SYMPTOM) and not is_quoted_code(match, quoted)
-        ]
-    )
-    reader.tracebacks(tracebacks)
-    reader.raised()
+    matches = match_signatures(catalogue, words, tracebacks, deadline)
+    causes_at = reader.matches(_of_causes(matches, quoted))
+    reader.raised(reader.tracebacks(tracebacks, causes_at))
     return reader.found
 
 
@@ -199,9 +194,7 @@ def _together(texts: list[TextEvidence]) -> Evidence:
         return Evidence(only.outcome, only.observations, only.facts, "logs")
     observations = [o for text in texts for o in text.observations if o.kind != "failed-first"]
     troubles = [
-        replace(trouble, position=(at << 40) + trouble.position)
-        for at, text in enumerate(texts)
-        for trouble in text.troubles
+        replace(trouble, log=at) for at, text in enumerate(texts) for trouble in text.troubles
     ]
     first = find_first(troubles)
     facts: dict[str, Any] = {}
@@ -210,7 +203,7 @@ def _together(texts: list[TextEvidence]) -> Evidence:
     for text in texts:
         facts.update({key: value for key, value in text.facts.items() if key not in facts})
     if first:
-        observations.append(first_observation(first, "output", first.position & ((1 << 40) - 1)))
+        observations.append(first_observation(first, "output", first.position))
         facts["failed_first"] = first.who
         facts["echoes"] = list(first.others)
     worst = next((t.outcome for t in texts if t.outcome.kind not in ("ok", "unknown")), None)
@@ -227,52 +220,84 @@ def _context(lines: Sequence[Line], tracebacks: Sequence[TracebackText]) -> froz
     return frozenset(informing - own)
 
 
-def _observe(
-    lines: list[Line], catalogue: Catalogue, label: str, who: str, deadline: Deadline
-) -> TextEvidence:
-    lines = unwrapped(without_columns(lines))
+@dataclass(frozen=True)
+class _Structure:
+    """What the finders found in one text, before anything is made of it."""
+
+    lines: list[Line]
+    tracebacks: list[TracebackText]
+    quoted: set[tuple[int, int]]  # file and number of lines that tracebacks quote
+    points: list[ProgressPoint]
+    finishes: list[Line]
+    resumption: Resumption
+    words: TracebackText | None  # what the end says as an error, where nothing was raised
+    context: frozenset[int]  # numbers of lines that only inform
+    is_raised: bool  # an exception that nothing caught stands there with its traceback
+
+
+def _structure(lines: list[Line]) -> _Structure:
     tracebacks = find_tracebacks(lines)
     quoted = {(found.file, line) for found in tracebacks for line in found.source_lines}
-    points = find_progress(lines, quoted)
-    finishes = find_finish(lines)
-    exits = find_exits(lines)
+    points, finishes = find_progress(lines, quoted), find_finish(lines)
     last_line = next((line.number for line in reversed(lines) if line.text.strip()), -1)
     resumption = Resumption(points, finishes, last_line, last_begin(lines))
     raised = [t for t in tracebacks if t.type and not t.is_ignored]
     lasting = [t for t in raised if not resumption.after(t.last_line, is_fatal=True)]
-    is_told = bool(lasting)
+    words = None if lasting else last_words(lines, resumption, quoted)
     context = _context(lines, tracebacks)
-    words = None if is_told else last_words(lines, resumption, quoted)
-    spoken = [*tracebacks, words] if words else tracebacks
-    torn_down = teardown_begins(lines, tracebacks, resumption)
+    is_raised = any(t.is_whole and t.last_line not in context for t in lasting)
+    return _Structure(
+        lines, tracebacks, quoted, points, finishes, resumption, words, context, is_raised
+    )
+
+
+def _observe(
+    lines: list[Line], catalogue: Catalogue, label: str, who: str, deadline: Deadline
+) -> TextEvidence:
+    text = _structure(unwrapped(without_columns(lines)))
+    lines, tracebacks = text.lines, text.tracebacks
+    exits = find_exits(lines)
+    spoken = [*tracebacks, text.words] if text.words else tracebacks
+    torn_down = teardown_begins(lines, tracebacks, text.resumption)
     matches = [
         match
         for match in match_signatures(catalogue, lines, spoken, deadline)
         if not is_of_teardown(match.line, match.text, torn_down)
     ]
-    is_raised = any(found.is_whole and found.last_line not in context for found in lasting)
-    if is_raised:  # what is only information has not ended it
-        exits = [found for found in exits if found.line.number not in context]
-        tracebacks = [found for found in tracebacks if found.last_line not in context]
-    reader = TextObserver(label, who, resumption, catalogue.echoes, context, is_raised)
-    reader.words = words
-    reader.matches(
-        [
-            match
-            for match in matches
-            if not match.cause.startswith(SYMPTOM) and not is_quoted_code(match, quoted)
-        ]
+    if text.is_raised:  # what is only information has not ended it
+        exits = [found for found in exits if found.line.number not in text.context]
+        tracebacks = [found for found in tracebacks if found.last_line not in text.context]
+    reader = TextObserver(
+        label,
+        who,
+        text.resumption,
+        catalogue.echoes,
+        text.context,
+        is_raised=text.is_raised,
+        words=text.words,
     )
-    reader.tracebacks(tracebacks)
+    causes_at = reader.matches(_of_causes(matches, text.quoted))
+    fatal = reader.tracebacks(tracebacks, causes_at)
     reader.symptoms([m for m in matches if m.cause.startswith(SYMPTOM)], lines, spoken)
     reader.last_words()
     reader.exits([e for e in exits if not is_of_teardown(e.line.number, e.line.text, torn_down)])
-    reader.progress(points, finishes)
+    reader.progress(text.points, text.finishes)
+    stood_at = None
     if not deadline.skips(f"native stacks and memory in {label}"):
-        reader.native(lines)
+        stood_at = reader.native(lines)
         reader.memory(lines)
     reader.ranks(lines)
-    reader.raised()
+    reader.raised(fatal, stood_at)
     found = reader.found
-    found.outcome = outcome_of(exits, tracebacks, bool(finishes), resumption)
+    found.outcome = outcome_of(exits, tracebacks, bool(text.finishes), text.resumption)
     return found
+
+
+def _of_causes(
+    matches: Sequence[SignatureMatch], quoted: Container[tuple[int, int]]
+) -> list[SignatureMatch]:
+    return [
+        match
+        for match in matches
+        if not match.cause.startswith(SYMPTOM) and not is_quoted_code(match, quoted)
+    ]

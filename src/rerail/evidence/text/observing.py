@@ -6,7 +6,7 @@ of docs/evidence.md. Promises: of each kind of observation a bounded number, the
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,6 +62,15 @@ class TextEvidence:
     outcome: Outcome = field(default_factory=lambda: Outcome("unknown", "The log does not say."))
 
 
+@dataclass(frozen=True)
+class Fatal:
+    """The exceptions that nothing caught."""
+
+    tracebacks: list[TracebackText]
+    has_own_exception: bool  # one that is no echo
+    cut_at: dict[str, Any] | None  # of a traceback whose last line is elsewhere
+
+
 class TextObserver:
     """Turns what the finders found into observations with their sources."""
 
@@ -72,7 +81,9 @@ class TextObserver:
         resumption: Resumption,
         echoes: frozenset[str],
         context: Set[int] = frozenset(),
+        *,
         is_raised: bool = False,
+        words: TracebackText | None = None,
     ) -> None:
         self.found = TextEvidence()
         self._label = label
@@ -81,15 +92,8 @@ class TextObserver:
         self._context = context  # numbers of lines that only inform
         self._silent = context if is_raised else frozenset[int]()  # of which no fact is taken
         self._echoes = echoes  # causes whose messages may only report another's end
-        self.words: TracebackText | None = (
-            None  # what the end says as an error, where nothing was raised
-        )
+        self._words = words  # what the end says as an error, where nothing was raised
         self._told = ""  # of those words the line by which a cause is known
-        self._causes_at: dict[int, set[str]] = {}
-        self._fatal: list[TracebackText] = []
-        self._has_own_exception = False  # one that is no echo
-        self._stood_at: dict[str, Any] | None = None  # where it crashed or hung, says a dump
-        self._cut_at: dict[str, Any] | None = None  # of a traceback whose last line is elsewhere
 
     def _add(self, kind: str, text: str, line: int, **data: Any) -> None:
         data["is_context"] = line in self._context or None
@@ -104,7 +108,9 @@ class TextObserver:
         who = stream or self._who
         self.found.troubles.append(Trouble(who, line, stamp, is_echo, text[:SHOWN]))
 
-    def matches(self, matches: Sequence[SignatureMatch]) -> None:
+    def matches(self, matches: Sequence[SignatureMatch]) -> dict[int, set[str]]:
+        """Return the causes that each line speaks for."""
+        causes_at: dict[int, set[str]] = {}
         seen: dict[tuple[str, str], list[SignatureMatch]] = {}
         for match in matches:
             seen.setdefault((match.cause, match.signature.name), []).append(match)
@@ -134,10 +140,11 @@ class TextObserver:
             for fact, group in match.signature.facts.items():
                 if group in match.groups and not resumed and match.line not in self._silent:
                     self.found.facts.setdefault(fact, match.groups[group])
-            self._causes_at.setdefault(match.line, set()).add(match.cause)
+            causes_at.setdefault(match.line, set()).add(match.cause)
             if not resumed and match.signature.weight >= 2 and match.line not in self._silent:
                 is_echo = match.cause in self._echoes
                 self._trouble(match.stream, match.line, match.stamp, is_echo, match.text)
+        return causes_at
 
     def symptoms(
         self,
@@ -179,15 +186,18 @@ class TextObserver:
                 is_last_words=self._is_in_words(match),
             )
 
-    def tracebacks(self, tracebacks: Sequence[TracebackText]) -> None:
+    def tracebacks(
+        self, tracebacks: Sequence[TracebackText], causes_at: Mapping[int, Set[str]]
+    ) -> Fatal:
+        cut_at = None
         fatal: list[tuple[TracebackText, bool]] = []
         for found in tracebacks[-_KEPT_TRACEBACKS:]:
             # Python says so of Ctrl-C too, where it comes during `__del__`; then the program ends.
             is_passed_over = found.is_ignored and found.type != "KeyboardInterrupt"
             handled = is_passed_over or self._resumption.after(found.last_line, is_fatal=True)
-            is_echo = self._is_echo(found)
+            is_echo = self._is_echo(found, causes_at)
             if not (found.type or handled or found.is_dump) and (where := self._where(found)):
-                self._cut_at = where
+                cut_at = where
             if found.type and not handled and found.last_line not in self._silent:
                 fatal.append((found, is_echo))
                 self._trouble(found.stream, found.last_line, found.stamp, is_echo, found.text)
@@ -211,18 +221,17 @@ class TextObserver:
                 was_handled=handled,
             )
         own = [found for found, is_echo in fatal if not is_echo]
-        self._has_own_exception = bool(own)
-        self._fatal = own or [found for found, _ in fatal]
+        return Fatal(own or [found for found, _ in fatal], bool(own), cut_at)
 
     def _is_in_words(self, match: SignatureMatch) -> bool | None:
-        if self.words is None or match.traceback is not self.words:
+        if self._words is None or match.traceback is not self._words:
             return None
-        line = match.text.removeprefix(f"{self.words.full_type}: ")
-        self._told = self._told or (line if line in self.words.message.split("\n") else "")
+        line = match.text.removeprefix(f"{self._words.full_type}: ")
+        self._told = self._told or (line if line in self._words.message.split("\n") else "")
         return True
 
     def last_words(self) -> None:
-        if (words := self.words) is None:
+        if (words := self._words) is None:
             return
         is_marked = words.type != HINT_TYPE
         self._add(
@@ -239,14 +248,16 @@ class TextObserver:
             text = "\n".join([*filter(None, [self._told]), *said])
             self.found.facts.setdefault("exception_text", text[:MOST_MESSAGE])
 
-    def raised(self) -> None:
+    def raised(self, fatal: Fatal, stood_at: dict[str, Any] | None = None) -> None:
         """What ended it, and where; of several ranks, the one that failed first.
 
         Of a chain, the program's own frame says more than a library's.
         """
         facts = self.found.facts
-        of_first = [f for f in self._fatal if f.stream and f.stream == facts.get("failed_first")]
-        for found in of_first or self._fatal:
+        of_first = [
+            f for f in fatal.tracebacks if f.stream and f.stream == facts.get("failed_first")
+        ]
+        for found in of_first or fatal.tracebacks:
             if found.frames:
                 if found.is_in_own_code or "raised_at" not in facts:
                     facts["raised_at"] = found.raised_at
@@ -255,22 +266,22 @@ class TextObserver:
                 facts["exception"] = found.type
             if found.frames or "exception" not in facts:
                 facts["exception_text"] = found.text[:MOST_MESSAGE]
-        if self._stood_at is not None and not self._has_own_exception:
-            facts["where"] = self._stood_at
-        elif self._cut_at is not None:
-            facts.setdefault("where", self._cut_at)
+        if stood_at is not None and not fatal.has_own_exception:
+            facts["where"] = stood_at
+        elif fatal.cut_at is not None:
+            facts.setdefault("where", fatal.cut_at)
 
     def _where(self, found: TracebackText) -> dict[str, Any] | None:
         where = found.where
         process = found.worker or found.stream or self._who
         return {**where, "process": process} if where and process else where
 
-    def _is_echo(self, found: TracebackText) -> bool:
+    def _is_echo(self, found: TracebackText, causes_at: Mapping[int, Set[str]]) -> bool:
         """Whether it only says that somebody else is gone."""
         if found.type in ECHO_TYPES:
             return True
         causes: set[str] = set()
-        for line, named in self._causes_at.items():
+        for line, named in causes_at.items():
             if found.first_line <= line <= found.last_line:
                 causes |= named
         return causes <= self._echoes and bool(causes or SAYS_GONE.fullmatch(found.type))
@@ -291,7 +302,8 @@ class TextObserver:
                 stream=line.stream or self._who,
             )
 
-    def native(self, lines: Sequence[Line]) -> None:
+    def native(self, lines: Sequence[Line]) -> dict[str, Any] | None:
+        """Return where it crashed or hung, if a dump says so."""
         for found in find_kernel_lines(lines):
             self._add(
                 "kernel-line",
@@ -329,9 +341,10 @@ class TextObserver:
                 if stack.library:
                     self.found.facts.setdefault("library", stack.library)
         telling = place_of_crash(lasting) or place_of_hang(lasting)
-        if telling is not None and telling.where:
-            process = telling.first.stream or self._who
-            self._stood_at = {**telling.where, **({"process": process} if process else {})}
+        if telling is None or not telling.where:
+            return None
+        process = telling.first.stream or self._who
+        return {**telling.where, **({"process": process} if process else {})}
 
     def memory(self, lines: Sequence[Line]) -> None:
         for shortage in find_shortages(lines):

@@ -30,6 +30,7 @@ class Trouble:
     stamp: float | None
     is_echo: bool
     text: str
+    log: int = 0  # which of several logs it stands in
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def find_first(troubles: Sequence[Trouble]) -> FirstFailure | None:
     has_stamps = all(trouble.stamp is not None for trouble in pool)
     first = min(
         pool,
-        key=lambda one: (one.stamp if has_stamps else 0.0, one.position),
+        key=lambda one: (one.stamp if has_stamps else 0.0, one.log, one.position),
     )
     others = tuple(sorted(who for who in first_of if who != first.who))
     by = "time" if has_stamps else "structure"
