@@ -13,6 +13,7 @@ from typing import Any
 
 from rerail.catalogue import load_catalogue
 from rerail.errors import RerailError
+from rerail.evidence.first.boxes import read_failed_first
 from rerail.evidence.run.census import read_copied_growth, read_leaks
 from rerail.evidence.run.chains import with_the_first_of_a_chain
 from rerail.evidence.run.crashes import read_crashes
@@ -41,7 +42,6 @@ from rerail.evidence.run.progress import (
     read_progress,
     read_settings,
 )
-from rerail.evidence.run.ranks import read_failed_first
 from rerail.evidence.run.ray_driver import with_worker_of_ray
 from rerail.evidence.run.ray_worker import outcome_by_ray, ray_facts, read_ray, with_ray_words
 from rerail.evidence.run.stalls import read_stalls

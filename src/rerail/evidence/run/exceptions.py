@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from rerail.evidence.first.lines import ECHO_TYPES
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.where import process_name, where_of
 from rerail.evidence.text.logs import observe_text
 from rerail.evidence.text.observing import TextEvidence
-from rerail.evidence.text.ranks import ECHO_TYPES
 from rerail.platform.deadline import Deadline
 from rerail.platform.own_code import innermost_own, is_own, named_function
 from rerail.platform.patterns import linear
