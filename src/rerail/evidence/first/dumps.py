@@ -10,7 +10,7 @@ their numbers are not those of the group.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from rerail.evidence.first.model import Actor, ActorStanding, Verdict, Wait, obs
 from rerail.evidence.first.rules import Scene
 from rerail.evidence.run.call_words import call_in_words, frame_in_words, place_in, ranks_in_words
 from rerail.evidence.run.where import where_of
-from rerail.evidence.text.flight_dumps import DEFAULT_GROUP, FlightDump
+from rerail.evidence.text.flight_dumps import DEFAULT_GROUP, FlightCall, FlightDump
 from rerail.records import CollectiveCall, Observation, PythonFrame
 from rerail.wording import sentence
 
@@ -64,28 +64,33 @@ class _Dumps(Scene[FlightDump]):
         """The last collective of a group."""
         members = self.members(group)
         here = [s for s in self.actors if s.rank in members]
-        lasts = {s.rank: last for s in here if (last := s.source.last(group)) is not None}
-        top = max(last.call.sequence for last in lasts.values())
-        at_top = [s for s in here if s.rank in lasts and lasts[s.rank].call.sequence == top]
-        waiting = [s for s in at_top if lasts[s.rank].is_open]
+        top = max(_reached(s, group) for s in here)
+        last = {s.rank: call for s in here if (call := s.source.last(group)) is not None}
+        at_top = [s for s in here if _reached(s, group) == top]
+        waiting = [s for s in at_top if last[s.rank].is_open]
         # A rank whose buffer has lost its oldest calls may have been in this group all the same.
-        absent = [s for s in here if s not in at_top and (s.rank in lasts or s.source.is_whole)]
-        if not waiting and absent:  # nobody leaves such a call well while one has not come
-            failed = [s for s in at_top if lasts[s.rank].state == "ended"]
-            waiting = [s for s in failed if lasts[s.rank].call.op in _NEED_ALL]
-        if not waiting:
-            return None
+        absent = [s for s in here if s not in at_top and (s.rank in last or s.source.is_whole)]
         absent.sort(key=lambda s: _reached(s, group))
-        queued = [s for s in waiting if lasts[s.rank].state == "scheduled"]
-        started = [s for s in waiting if lasts[s.rank].state == "started"]
-        call = lasts[waiting[0].rank].call
-        is_mixed = bool(started and queued)
-        return Wait(
-            started if is_mixed else waiting,
-            call,
-            absent,
-            not_started=queued if is_mixed else [],
-        )
+        if not waiting and absent:  # nobody leaves such a call well while one has not come
+            waiting = [s for s in at_top if _may_have_failed(last[s.rank])]
+        return _wait_of(waiting, absent, last) if waiting else None
+
+
+def _wait_of(
+    waiting: Sequence[ActorStanding[FlightDump]],
+    absent: Sequence[ActorStanding[FlightDump]],
+    last: Mapping[int, FlightCall],
+) -> Wait[FlightDump]:
+    call = last[waiting[0].rank].call
+    queued = [s for s in waiting if last[s.rank].state == "scheduled"]
+    started = [s for s in waiting if last[s.rank].state == "started"]
+    if started and queued:
+        return Wait(started, call, absent, not_started=queued)
+    return Wait(waiting, call, absent)
+
+
+def _may_have_failed(last: FlightCall) -> bool:
+    return last.state == "ended" and last.call.op in _NEED_ALL
 
 
 def _of_dump(dump: FlightDump) -> ActorStanding[FlightDump]:

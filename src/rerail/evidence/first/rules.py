@@ -133,16 +133,11 @@ class Scene(Generic[T]):
         free = [w for w in absences if any(s.actor not in held for s in w.absent)]
         for wait in free or absences:
             absent = [s for s in wait.absent if s.actor not in held] or wait.absent
-            left = [s for s in absent if s.how == "left"]
-            first = min(left, key=lambda s: (s.t or 0.0, s.place)) if left else absent[0]
-            return _of_wait(replace(wait, absent=absent), "left" if left else "stuck", first)
-        for wait in waits:
-            if wait.late:
-                return _of_wait(wait, "late", wait.late[0])
-        for wait in waits:
-            if wait.not_started:
-                return _of_wait(wait, "stuck", wait.not_started[0])
-        return None
+            return _absent_from(replace(wait, absent=absent))
+        late = [_of_wait(wait, "late", wait.late[0]) for wait in waits if wait.late]
+        queued = [wait for wait in waits if wait.not_started]
+        late += [_of_wait(wait, "stuck", wait.not_started[0]) for wait in queued]
+        return late[0] if late else None
 
     def ended_first(self) -> Verdict[T] | None:
         ends = [s for s in self.actors if s.has_failed and not s.was_ended]
@@ -161,6 +156,13 @@ class Scene(Generic[T]):
 
     def _all_but(self, first: ActorStanding[T]) -> list[ActorStanding[T]]:
         return [s for s in self.actors if s.actor != first.actor]
+
+
+def _absent_from(wait: Wait[T]) -> Verdict[T]:
+    left = [s for s in wait.absent if s.how == "left"]
+    if left:
+        return _of_wait(wait, "left", min(left, key=lambda s: (s.t or 0.0, s.place)))
+    return _of_wait(wait, "stuck", wait.absent[0])
 
 
 def _of_wait(wait: Wait[T], how: str, first: ActorStanding[T]) -> Verdict[T]:
