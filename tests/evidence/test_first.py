@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_run_ranks import call, job, upto, waited
+from test_run_ranks import CLOSED, TIMED_OUT, call, job, upto, waited
 
 from rerail.catalogue import load_catalogue
 from rerail.diagnosis.conditions import meets
@@ -107,15 +107,20 @@ def test_what_ranks_do_after_a_signal_from_outside_is_marked(
     assert meets(seen.data, sign.when) is (expected is None)
 
 
-@pytest.mark.parametrize(("exit_code", "how"), [(0, "left"), (None, "stuck")])
-def test_a_recorded_rank_that_left_speaks_for_a_timeout(exit_code: int | None, how: str) -> None:
+@pytest.mark.parametrize(
+    ("exit_code", "said", "how", "speaks"),
+    [(0, TIMED_OUT, "left", True), (0, CLOSED, "left", False), (None, TIMED_OUT, "stuck", True)],
+)
+def test_a_rank_that_others_waited_for_in_vain_speaks_for_a_timeout(
+    exit_code: int | None, said: str, how: str, speaks: bool
+) -> None:
     gone = {"exit_code": exit_code, "ended_t_seconds": 11.0}
     gone |= {} if exit_code == 0 else {"signal": "SIGTERM"}
-    (seen,) = read_failed_first(job(waited(at=11.2), (gone, upto(9, said_goodbye=True))))
+    (seen,) = read_failed_first(job(waited(said, at=11.2), (gone, upto(9, said_goodbye=True))))
     assert seen.data["how"] == how
     met = [s.name for s in load_catalogue()["collective-timeout"].signs
            if s.observation == "failed-first" and meets(seen.data, s.when)]  # fmt: skip
-    assert met == ["a-rank-did-not-come"]
+    assert met == (["a-rank-did-not-come"] if speaks else [])
 
 
 def test_every_sign_of_a_cause_uses_the_nine_words() -> None:

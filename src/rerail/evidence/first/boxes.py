@@ -217,6 +217,8 @@ def _told(run: RecordedRun, scene: Scene[RankStory], found: Verdict[RankStory]) 
         more["where"] = where_of(where, story.process, story.rank)
     if found.how == "mismatch" and not found.calls:
         more["differs_in"] = "world size"
+    if found.how == "left" and not any(s.has_waited for s in found.waiting):
+        more["lost_connection"] = True  # nobody waited in vain: its end closed their connections
     if _was_after_a_signal(run, found):
         more["after_signal"] = True
     return observation(found, sentence(text), f"exit:{pid}", **more)
