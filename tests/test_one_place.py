@@ -159,3 +159,21 @@ def test_one_place_makes_records_of_json() -> None:
         "study/file.py",
         "study/state.py",
     }
+
+
+def test_one_place_says_who_failed_first() -> None:
+    """The rules are in evidence/first; who else makes a verdict decides it again."""
+    rules = "evidence/first/rules.py"
+    assert places_of(r"class Scene\b") == {rules: 1}
+    adapters = {"boxes", "dumps", "lines", "logs", "ray"}
+    of_evidence = {f"evidence/first/{name}.py" for name in adapters}
+    deciders = {*of_evidence, "jobs/who_first.py"}
+    assert set(places_of(r"\bScene\[\w+\]\)|(?<!class )\bScene\(")) == deciders
+    verdicts = places_of(r"(?<!class )\bVerdict\(")
+    assert {n for n in verdicts if n.startswith(("evidence/", "jobs/"))} <= {rules, *deciders}
+    assert set(places_of(r"Observation\(\s*'failed-first'")) == {
+        "evidence/first/model.py",
+        "evidence/text/observing.py",  # tells what lines.py has decided
+    }
+    older = r"'(?:never-entered|left-early|host-lost|elsewhere)'"
+    assert places_of(older) == {"evidence/first/words.py": 4}

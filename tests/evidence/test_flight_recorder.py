@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import rerail
 from rerail.errors import UnreadableInput
-from rerail.evidence.run.flight_verdict import judge_dumps
+from rerail.evidence.first.dumps import judge_dumps
 from rerail.evidence.text.flight_dumps import is_dump, is_dump_name, rank_of_dump, read_dump
 from rerail.evidence.text.plain_pickle import NotPlain, read_plain
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from run_builders import box, info, process
 
+from rerail.evidence.first.boxes import read_failed_first
 from rerail.evidence.run.material import RecordedRun
-from rerail.evidence.run.ranks import read_failed_first
 from rerail.records import (
     BlackBox,
     CollectiveCall,
@@ -124,7 +124,7 @@ def test_of_two_ranks_the_one_that_left_the_pattern_is_elsewhere() -> None:
         run = job(*(({"signal": "SIGTERM"}, {"collectives": calls}) for calls in ranks))
         (seen,) = read_failed_first(run)
         assert seen.data["rank"] == ranks.index(wrong)
-        assert seen.data["how"] == "elsewhere"
+        assert seen.data["how"] == "mismatch"
         assert "of 1x4 instead of 1 in train.py:50 evaluate" in seen.text
 
 
@@ -136,7 +136,7 @@ def test_an_end_inside_a_collective_after_a_disagreement_is_an_echo(said: str) -
     of_box = {"collectives": [*(call(n) for n in range(1, 10)), barrier], **raised}
     odd = ({"exit_code": 1}, {**of_box, "exception_t_seconds": 10.4})
     (seen,) = read_failed_first(job(waited(said, at=10.2), odd, waited(CLOSED, at=10.3)))
-    assert (seen.data["who"], seen.data["how"]) == ("rank 1", "elsewhere")
+    assert (seen.data["who"], seen.data["how"]) == ("rank 1", "mismatch")
 
 
 def test_an_end_without_words_inside_a_collective_after_a_disagreement_is_an_echo() -> None:
@@ -146,7 +146,7 @@ def test_an_end_without_words_inside_a_collective_after_a_disagreement_is_an_ech
     ended = {"exit_code": 1, "ended_t_seconds": 10.2}
     run = job((ended, inside), ({"signal": "SIGTERM"}, other), ({"signal": "SIGTERM"}, inside))
     (seen,) = read_failed_first(run)
-    assert (seen.data["who"], seen.data["how"]) == ("rank 1", "elsewhere")
+    assert (seen.data["who"], seen.data["how"]) == ("rank 1", "mismatch")
 
 
 def test_a_rank_that_failed_by_itself_and_is_held_by_its_threads() -> None:
@@ -154,7 +154,7 @@ def test_a_rank_that_failed_by_itself_and_is_held_by_its_threads() -> None:
     of_box = upto(9, **raised, exception_t_seconds=9.7)
     (seen,) = read_failed_first(job(waited(), ({"signal": "SIGTERM"}, of_box)))
 
-    assert (seen.data["who"], seen.data["how"]) == ("rank 1", "failed")
+    assert (seen.data["who"], seen.data["how"]) == ("rank 1", "raised")
     assert seen.data["others"] == ["rank 0"]
 
 
@@ -173,7 +173,7 @@ def test_a_rank_that_was_told_of_another_number_of_ranks() -> None:
     (seen,) = read_failed_first(
         job(waited(), ({"exit_code": 1}, {}), boxes=boxes, processes=run.processes)
     )
-    assert (seen.data["who"], seen.data["how"]) == ("rank 1", "world")
+    assert (seen.data["who"], seen.data["how"]) == ("rank 1", "mismatch")
     assert "was told that there are 3 ranks" in seen.text
 
 

@@ -7,6 +7,7 @@ import math
 import pytest
 from run_builders import box, crash, info, process, recorded, steps
 
+from rerail.evidence.first.boxes import read_failed_first
 from rerail.evidence.run.exceptions import read_exceptions
 from rerail.evidence.run.history import PastEnd, past_end, pattern_of, read_history
 from rerail.evidence.run.progress import (
@@ -15,7 +16,6 @@ from rerail.evidence.run.progress import (
     read_progress,
     read_settings,
 )
-from rerail.evidence.run.ranks import read_failed_first
 from rerail.evidence.run.stalls import hang_facts, read_stalls
 from rerail.records import (
     LoadedFile,

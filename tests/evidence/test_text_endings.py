@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rerail.evidence.first.lines import Trouble, find_first
 from rerail.evidence.text.exits import find_exits, from_code
 from rerail.evidence.text.kernel_lines import find_kernel_lines
 from rerail.evidence.text.lines import Line, to_lines
 from rerail.evidence.text.memory import find_printed_growth, find_shortages
 from rerail.evidence.text.native_stacks import find_native_stacks
 from rerail.evidence.text.progress import find_finish, find_progress, first_nonfinite
-from rerail.evidence.text.ranks import Trouble, find_first
 from rerail.evidence.text.resumption import Resumption
 from rerail.evidence.text.tracebacks import find_tracebacks
 

@@ -12,7 +12,7 @@ from fuzz_mutations import mutate_bytes
 from fuzz_runner import Target
 
 from rerail.errors import RerailError
-from rerail.evidence.run.flight_verdict import judge_dumps
+from rerail.evidence.first.dumps import judge_dumps
 from rerail.evidence.text.flight_dumps import is_dump, read_dump
 
 _DUMP = {

@@ -11,7 +11,7 @@ from rerail.jobs import words
 from rerail.jobs.clocks import JobClock, Shift
 from rerail.jobs.records import LinkChange, Member, RankState, member_of
 from rerail.jobs.standing import Standing, missing_nodes, standings
-from rerail.jobs.who_first import Failure, who_first
+from rerail.jobs.who_first import Failure, published, who_first
 
 CLOCK = JobClock("a", {name: Shift(-0.1, 0.1) for name in "abc"})
 
@@ -33,7 +33,7 @@ def test_a_node_that_vanished_comes_before_those_who_waited_for_it() -> None:
     stand = standings([failed("a", 0, 95), node("b", 1, 83), failed("c", 2, 96)], CLOCK)
     assert [each.state for each in stand] == ["failed", "vanished", "failed"]
     first = who_first(stand, {"a": echo(95), "c": echo(96)})
-    assert first is not None and (first.kind, first.node) == ("vanished", "b")
+    assert first is not None and (published(first), first.who.name) == ("vanished", "b")
     assert words.headline(first, stand, [], 3) == (
         "Node b (rank 1) vanished at step 412: its last sign of life was 83 s after the start,"
         " without a goodbye; ranks 0 and 2 failed 12 s later."
@@ -45,7 +45,7 @@ def test_silence_after_a_failure_is_a_scheduler_that_swept_up() -> None:
     stand = standings([failed("a", 0, 83.5), node("b", 1, 83), failed("c", 2, 99)], CLOCK)
     own = Failure(83.5, 0.1, is_echo=False, cause="python-exception")
     first = who_first(stand, {"a": own, "c": echo(99)})
-    assert first is not None and (first.kind, first.node) == ("failed", "a")
+    assert first is not None and (published(first), first.who.name) == ("failed", "a")
 
 
 def test_a_link_that_went_down_is_a_fact() -> None:
@@ -55,7 +55,7 @@ def test_a_link_that_went_down_is_a_fact() -> None:
     stand = standings([others, lost], CLOCK)
     stand = [Standing(others, "failed", Shift(0, 0), 94.0), stand[1]]
     first = who_first(stand, {"a": echo(93), "b": echo(94)})
-    assert first is not None and (first.kind, first.node) == ("lost-network", "b")
+    assert first is not None and (published(first), first.who.name) == ("lost-network", "b")
     assert words.headline(first, stand, [], 2) == (
         "Node b (rank 1) lost its network at step 412: eth0 went down 83 s after the start;"
         " rank 0 waited in all_reduce #413 for 10 s and gave up."
@@ -77,7 +77,7 @@ def test_a_node_that_never_came() -> None:
     assert missing_nodes(came) == (2, 3, [1])
     stand = standings(came, CLOCK)
     first = who_first(stand, {"a": echo(60), "c": echo(60)}, absent=1)
-    assert first is not None and first.kind == "never-came"
+    assert first is not None and published(first) == "never-came"
     assert words.headline(first, stand, [1], 3) == (
         "Node 1 never came: of 3 only 2 joined (a and c)."
     )
@@ -87,7 +87,7 @@ def test_a_node_that_left_with_0_is_the_one_that_the_others_waited_for() -> None
     left = node("b", 1, 83, has_goodbye=True, ended_t=83, outcome_kind="ok")
     stand = standings([failed("a", 0, 93), left], CLOCK)
     first = who_first(stand, {"a": echo(93)})
-    assert first is not None and (first.kind, first.node) == ("left", "b")
+    assert first is not None and (published(first), first.who.name) == ("left", "b")
     assert words.headline(first, stand, [], 2) == (
         "Node b (rank 1) ended with exit code 0 at step 412, 83 s after the start, before the"
         " others; rank 0 failed 10 s later."
@@ -98,7 +98,7 @@ def test_a_node_that_is_still_there_is_the_one_that_the_others_waited_for() -> N
     there = Member("b", "run", "b", ranks=(RankState(1, step=412),), last_t=93.0, age_seconds=0.5)
     stand = standings([failed("a", 0, 93), there], CLOCK)
     first = who_first(stand, {"a": echo(93)})
-    assert first is not None and (first.kind, first.node) == ("stuck", "b")
+    assert first is not None and (published(first), first.who.name) == ("stuck", "b")
     assert words.headline(first, stand, [], 2) == (
         "Node b (rank 1) did not go on at step 412 and is still there; rank 0 waited for it and"
         " failed."
@@ -110,7 +110,7 @@ def test_two_failures_within_what_is_not_known_are_not_certain() -> None:
     near = {"a": Failure(60.0, 0.1, is_echo=False), "b": Failure(60.15, 0.1, is_echo=False)}
     far = {**near, "b": Failure(70.0, 0.1, is_echo=False)}
     first, clear = who_first(stand, near), who_first(stand, far)
-    assert first is not None and first.node == "a" and not first.is_certain
+    assert first is not None and first.who.name == "a" and not first.is_certain
     assert clear is not None and clear.is_certain
 
 

@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING
 from rerail.lazy import door
 
 if TYPE_CHECKING:
+    from rerail.evidence.first.boxes import read_failed_first
+    from rerail.evidence.first.model import Actor, ActorStanding, Verdict, Wait
+    from rerail.evidence.first.ray import who_failed_first, words_of_ray
+    from rerail.evidence.first.rules import Scene
     from rerail.evidence.run.collect import collect_run
     from rerail.evidence.run.crashes import faulting_frame, read_crashes
     from rerail.evidence.run.flight_evidence import with_dumps
@@ -17,14 +21,7 @@ if TYPE_CHECKING:
     from rerail.evidence.run.private_texts import learn_records
     from rerail.evidence.run.rank_logs import RankLog, rank_logs
     from rerail.evidence.run.rank_stories import RankStory, rank_stories
-    from rerail.evidence.run.ranks import read_failed_first
-    from rerail.evidence.run.ray_driver import (
-        OF_RAY,
-        pids_in,
-        who_failed_first,
-        words_of_ray,
-        workers_in,
-    )
+    from rerail.evidence.run.ray_driver import OF_RAY, pids_in, workers_in
     from rerail.evidence.run.stalls import read_stalls, telling_stall
     from rerail.evidence.run.trend import trend_of
     from rerail.evidence.run.where import process_name
@@ -37,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OF_RAY",
+    "Actor",
+    "ActorStanding",
     "Inputs",
     "Line",
     "Listener",
@@ -44,7 +43,10 @@ __all__ = [
     "RankLog",
     "RankStory",
     "RecordedRun",
+    "Scene",
     "TextEvidence",
+    "Verdict",
+    "Wait",
     "collect_logs",
     "collect_run",
     "faulting_frame",
@@ -80,6 +82,8 @@ __getattr__ = door(
     __name__,
     {
         "OF_RAY": "run.ray_driver",
+        "Actor": "first.model",
+        "ActorStanding": "first.model",
         "Inputs": "text.inputs",
         "Line": "text.lines",
         "Listener": "text.logs",
@@ -87,7 +91,10 @@ __getattr__ = door(
         "RankLog": "run.rank_logs",
         "RankStory": "run.rank_stories",
         "RecordedRun": "run.material",
+        "Scene": "first.rules",
         "TextEvidence": "text.observing",
+        "Verdict": "first.model",
+        "Wait": "first.model",
         "collect_logs": "text.logs",
         "collect_run": "run.collect",
         "faulting_frame": "run.crashes",
@@ -106,16 +113,16 @@ __getattr__ = door(
         "rank_logs": "run.rank_logs",
         "rank_stories": "run.rank_stories",
         "read_crashes": "run.crashes",
-        "read_failed_first": "run.ranks",
+        "read_failed_first": "first.boxes",
         "read_material": "run.material",
         "read_stalls": "run.stalls",
         "telling_stall": "run.stalls",
         "to_lines": "text.lines",
         "trend_of": "run.trend",
         "url_error": "text.typed_names",
-        "who_failed_first": "run.ray_driver",
+        "who_failed_first": "first.ray",
         "with_dumps": "run.flight_evidence",
-        "words_of_ray": "run.ray_driver",
+        "words_of_ray": "first.ray",
         "workers_in": "run.ray_driver",
     },
 )

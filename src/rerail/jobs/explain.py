@@ -25,7 +25,7 @@ from rerail.jobs.merging import merged
 from rerail.jobs.place import Place
 from rerail.jobs.records import Member
 from rerail.jobs.standing import Standing, missing_nodes, standings
-from rerail.jobs.who_first import Failure, First, who_first
+from rerail.jobs.who_first import Failure, First, published, who_first
 from rerail.platform.deadline import Deadline
 from rerail.records import Evidence, Observation, Outcome
 from rerail.store import RunFolder
@@ -170,22 +170,23 @@ def _answer(
 ) -> Diagnosis:
     if first is None:
         return _without_fault(stand)
-    if first.kind == "failed" and first.node is not None:
+    if first.is_failure:
         return _of_a_failure(first, stand, read)
     said = words.headline(first, stand, absent, expected)
-    if first.kind in ("left", "stuck"):
+    if first.how in ("left", "stuck"):
         return _of_one_waited_for(first, said, stand, read)
-    lost = next((each for each in stand if each.name == first.node), None)
-    kind = {"never-came": "absent-node"}.get(first.kind, "lost-node")
-    data: dict[str, Any] = {"node": first.node, "how": first.kind, "t_seconds": first.t}
+    lost = next((each for each in stand if each.name == first.who.name), None)
+    kind = "lost-node" if lost is not None else "absent-node"
+    name = first.who.name or None
+    data: dict[str, Any] = {"node": name, "how": first.how, "t_seconds": first.t}
     facts: dict[str, Any] = {"failed_first": words.who(lost) if lost else "a node that never came"}
     if lost is not None:
         data["ranks"] = lost.member.rank_numbers
         facts["node"] = lost.name
         if lost.member.step:
             facts["last_step"] = lost.member.step
-    observations = [Observation(kind, said, f"node:{first.node or 'absent'}", data)]
-    known = read.get(first.node or "")
+    observations = [Observation(kind, said, f"node:{name or 'absent'}", data)]
+    known = read.get(first.who.name)
     if known is not None:  # what a container that was killed for memory leaves, with all in it
         observations += [o for o in known.diagnosis.observations if o.kind in _OF_MEMORY]
     evidence = Evidence(Outcome("unknown", said), observations, facts, origin="run")
@@ -196,19 +197,19 @@ def _of_one_waited_for(
     first: First, said: str, stand: Sequence[Standing], read: dict[str, _Read]
 ) -> Diagnosis:
     """The causes are its own, where its record shows any; else those of who waited."""
-    own = next(each for each in stand if each.name == first.node)
+    own = next(each for each in stand if each.name == first.who.name)
     known = read.get(own.name)
     others = [read[each.name] for each in stand if each.state == "failed" and each.name in read]
     told = known.diagnosis if known is not None and known.diagnosis.causes else None
     base = told or next((each.diagnosis for each in others), Diagnosis(Outcome("unknown", said)))
-    if told is not None and first.kind == "stuck":
+    if told is not None and first.how == "stuck":
         said = f"{said} {told.headline}"
     facts = {**base.facts, "failed_first": words.who(own), "node": own.name}
     return replace(base, headline_on_record=said, facts=facts)
 
 
 def _of_a_failure(first: First, stand: Sequence[Standing], read: dict[str, _Read]) -> Diagnosis:
-    own = next(each for each in stand if each.name == first.node)
+    own = next(each for each in stand if each.name == first.who.name)
     known = read.get(own.name)
     others = [each for each in stand if each.state == "failed" and each is not own]
     echo = f" {_echoes(others)}" if others else ""
@@ -259,7 +260,11 @@ def _capital(text: str) -> str:
 
 
 def _document(
-    place: Place, stand: Sequence[Standing], clock: JobClock, first: First | None, expected: int
+    place: Place,
+    stand: Sequence[Standing],
+    clock: JobClock,
+    first: First | None,
+    expected: int,
 ) -> dict[str, Any]:
     nodes = [_node(each) for each in stand]
     document: dict[str, Any] = {
@@ -269,7 +274,8 @@ def _document(
         "nodes": nodes,
     }
     if first is not None:
-        document["first"] = {"node": first.node, "how": first.kind, "t_seconds": _rounded(first.t)}
+        name, how = first.who.name or None, published(first)
+        document["first"] = {"node": name, "how": how, "t_seconds": _rounded(first.t)}
     return document
 
 

@@ -34,7 +34,7 @@ def ranks_in_words(ranks: Sequence[int]) -> str:
 
 def headline(first: First, standings: Sequence[Standing], absent: Sequence[int], of: int) -> str:
     """Of a node that was lost or never came; of one that failed, its own headline follows."""
-    lost = next((each for each in standings if each.name == first.node), None)
+    lost = next((each for each in standings if each.name == first.who.name), None)
     if lost is None:
         names = f"Node{'s' if len(absent) > 1 else ''} {listed([str(r) for r in absent])}"
         missing = names if absent else f"{of - len(standings)} of {of} nodes"
@@ -42,13 +42,13 @@ def headline(first: First, standings: Sequence[Standing], absent: Sequence[int],
         return f"{missing} never came: of {of} only {len(standings)} joined ({came})."
     step = f" at step {lost.member.step:,}" if lost.member.step else ""
     subject = who(lost)
-    if first.kind == "lost-network" and lost.lost_link is not None:
+    if first.shown_by == "link" and lost.lost_link is not None:
         when = _when(lost.lost_link_t)
         said = f"{subject} lost its network{step}: {lost.lost_link.interface} went down{when}"
-    elif first.kind == "left":
+    elif first.how == "left":
         when = f",{_when(first.t)}" if first.t is not None else ""
         said = f"{subject} ended with exit code 0{step}{when}, before the others"
-    elif first.kind == "stuck":
+    elif first.how == "stuck":
         failed = [each for each in standings if each.state == "failed"]
         ranks = sorted({rank for each in failed for rank in each.member.rank_numbers})
         names = ranks_in_words(ranks) if ranks else _nodes([each.name for each in failed])
@@ -56,7 +56,7 @@ def headline(first: First, standings: Sequence[Standing], absent: Sequence[int],
     else:
         said = f"{subject} vanished{step}: its last sign of life was{_when(lost.last_t)}"
         said += ", without a goodbye"
-    if first.kind != "stuck":
+    if first.how != "stuck":
         said += _what_others_did(lost, first, standings)
     return f"{said[:1].upper()}{said[1:]}."
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from rerail.evidence.first.boxes import read_failed_first
 from rerail.evidence.run.census import read_copied_growth, read_leaks
 from rerail.evidence.run.claims import facts_of_run
 from rerail.evidence.run.comparing import with_printed_reasons, without_echoes
@@ -38,7 +39,6 @@ from rerail.evidence.run.progress import (
     read_progress,
     read_settings,
 )
-from rerail.evidence.run.ranks import read_failed_first
 from rerail.evidence.run.ray_driver import with_worker_of_ray
 from rerail.evidence.run.ray_worker import outcome_by_ray, read_ray, with_ray_words
 from rerail.evidence.run.stalls import read_stalls

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from rerail.evidence.first.lines import ECHO_TYPES
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.where import process_name, where_of
 from rerail.evidence.settle import Claim
 from rerail.evidence.text.lines import Line, to_lines
 from rerail.evidence.text.logs import observe_exception
 from rerail.evidence.text.observing import TextEvidence
-from rerail.evidence.text.ranks import ECHO_TYPES
 from rerail.evidence.text.tracebacks import TracebackText
 from rerail.platform.deadline import Deadline
 from rerail.platform.own_code import innermost_own, is_own, named_function

@@ -15,7 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from rerail.errors import UnreadableInput
-from rerail.evidence.run.flight_verdict import judge_dumps
+from rerail.evidence.first.dumps import judge_dumps
+from rerail.evidence.first.words import FAILURES, how_of
 from rerail.evidence.run.log_files import LATE_SECONDS
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.text.file_heads import HEAD_BYTES
@@ -38,7 +39,6 @@ MOST_SECONDS = 2.0
 MOST_NAMES = 3000
 _PREFIXES = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE")
 _OF_A_PLACE = ("where", "raised_at")
-_OWN_FAILURE = ("own", "signal", "failed")
 
 
 def with_dumps(evidence: Evidence | None, inputs: Inputs) -> Evidence:
@@ -68,7 +68,8 @@ def _knows_better(evidence: Evidence, found: Observation) -> bool:
     first = next((o for o in evidence.observations if o.kind == "failed-first"), None)
     if first is None:
         return False
-    return first.data.get("how") in _OWN_FAILURE or first.data.get("who") == found.data["who"]
+    is_own_failure = how_of(first.data.get("how")) in FAILURES
+    return is_own_failure or first.data.get("who") == found.data["who"]
 
 
 def _read_all(inputs: Inputs) -> list[FlightDump]:

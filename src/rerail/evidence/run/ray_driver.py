@@ -10,12 +10,12 @@ record by the number of its process is taken: lines of its output have numbers o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from rerail.errors import RerailError
+from rerail.evidence.first.ray import who_failed_first
 from rerail.platform.patterns import linear
 from rerail.records import Evidence, Observation, RunInfo
 from rerail.store import RunFolder, Store
@@ -42,31 +42,6 @@ def pids_in(words: Iterable[str]) -> list[int]:
         for match in _PID.finditer(each[:_MOST_CHARS]):
             found.setdefault(int(match[1] or match[2]))
     return list(found)
-
-
-def who_failed_first(workers: Sequence[RunFolder], pids: Sequence[int]) -> RunFolder | None:
-    """Of the processes that the error names, or of all: the first that ended badly by itself."""
-    named = [run for run in workers if run.info().root_pid in pids] if pids else workers
-    failed = []
-    for run in named:
-        info = run.info()
-        if info.outcome is None or info.outcome.kind == "ok" or _is_ended_by_ray(run):
-            continue
-        failed.append((info.started_unix + (info.elapsed_seconds or 0.0), run))
-    if failed:
-        return min(failed, key=lambda each: each[0])[1]
-    return named[-1] if pids and named else None
-
-
-def _is_ended_by_ray(run: RunFolder) -> bool:
-    """Once one worker has failed, Ray ends the others."""
-    told = words_of_ray(run)
-    return any(str(data.get("exit_type", "")).startswith("INTENDED") for data in told)
-
-
-def words_of_ray(run: RunFolder) -> list[dict[str, Any]]:
-    """The last thing that a worker's recorder writes."""
-    return [event.data for event in run.events() if event.kind == "ray"]
 
 
 def with_worker_of_ray(driver: RunFolder, evidence: Evidence, collect: CollectRun) -> Evidence:

@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from rerail.catalogue import Catalogue, load_catalogue
+from rerail.evidence.first.lines import (
+    find_first,
+)
 from rerail.evidence.text.exits import find_exits
 from rerail.evidence.text.harmless import is_context, is_quoted_code
 from rerail.evidence.text.last_words import last_words
@@ -29,9 +32,6 @@ from rerail.evidence.text.progress import (
 from rerail.evidence.text.rank_jobs import SEEN_TOGETHER, collect_job
 from rerail.evidence.text.rank_streams import FEWEST, split_streams
 from rerail.evidence.text.rank_survey import OpenableLog, TextLog
-from rerail.evidence.text.ranks import (
-    find_first,
-)
 from rerail.evidence.text.resumption import Resumption
 from rerail.evidence.text.scan import Excerpt, read_excerpt
 from rerail.evidence.text.signatures import SYMPTOM, SignatureMatch, match_signatures

@@ -10,6 +10,14 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
+from rerail.evidence.first.lines import (
+    ECHO_TYPES,
+    SAYS_GONE,
+    FirstFailure,
+    Trouble,
+    find_first,
+    launcher_root,
+)
 from rerail.evidence.settle import Claim
 from rerail.evidence.text import harmless
 from rerail.evidence.text.collectives import find_disagreements
@@ -28,14 +36,6 @@ from rerail.evidence.text.progress import (
     ProgressPoint,
     first_nonfinite,
     last_loss,
-)
-from rerail.evidence.text.ranks import (
-    ECHO_TYPES,
-    SAYS_GONE,
-    FirstFailure,
-    Trouble,
-    find_first,
-    launcher_root,
 )
 from rerail.evidence.text.resumption import Resumption
 from rerail.evidence.text.signatures import SYMPTOM, SignatureMatch

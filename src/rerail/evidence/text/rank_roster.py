@@ -35,13 +35,7 @@ class Roster:
         self.places = max((r.local or 0 for r in of_ranks), default=0) + 1
         if self.places == 1:
             self.places = PLACES
-        said = Counter(record.world for record in records if record.world)
-        self.world = said.most_common(1)[0][0] if said else 0
-        if self.ranks:
-            top = max(self.ranks) + 1
-            if len(self.ranks) > self.places:  # the last ones of a host may be missing
-                top = -(-top // self.places) * self.places
-            self.world = max(self.world, top) if self.world < top else self.world
+        self.world = self._world_of(records)
         self._hosts = self._host_names()
         self._addresses = {
             record.ip: self.host_of(record.rank)
@@ -53,6 +47,15 @@ class Roster:
             for rank, record in self.ranks.items()
             if record.pid is not None
         }
+
+    def _world_of(self, records: Sequence[RankRecord]) -> int:
+        """What most of them say, and no fewer than there are."""
+        said = Counter(record.world for record in records if record.world)
+        world = said.most_common(1)[0][0] if said else 0
+        top = max(self.ranks, default=-1) + 1
+        if len(self.ranks) > self.places:  # the last ones of a host may be missing
+            top = -(-top // self.places) * self.places
+        return max(world, top)
 
     @property
     def missing(self) -> list[int]:

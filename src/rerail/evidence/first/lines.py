@@ -1,4 +1,4 @@
-"""Which rank or node failed first, when several wrote the same log or a log each?
+"""Who failed first, by the lines of one log into which several wrote, or of a few logs.
 
 In: what was matched and raised, each with its stream. Out: the first to fail, and those whose
 messages are only its echo. Time stamps decide where all have them; else the order of the lines,
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rerail.evidence.first.model import Actor, ActorStanding
+from rerail.evidence.first.rules import Scene
 from rerail.platform.patterns import linear
 
 ECHO_TYPES = frozenset(
@@ -43,26 +45,29 @@ class FirstFailure:
 
 
 def find_first(troubles: Sequence[Trouble]) -> FirstFailure | None:
-    """None when fewer than two streams are in trouble, or none of them with more than an echo."""
+    """None when fewer than two streams are in trouble."""
     first_of: dict[str, Trouble] = {}
     for trouble in troubles:
-        if not trouble.who:
-            continue
         known = first_of.get(trouble.who)
-        if known is None or (known.is_echo and not trouble.is_echo):
+        if trouble.who and (known is None or (known.is_echo and not trouble.is_echo)):
             first_of[trouble.who] = trouble
-    if len(first_of) < 2:
+    verdict = Scene([_standing(trouble) for trouble in first_of.values()]).verdict()
+    if len(first_of) < 2 or verdict is None or verdict.first is None:
         return None
-    own = [trouble for trouble in first_of.values() if not trouble.is_echo]
-    pool = own or list(first_of.values())
-    has_stamps = all(trouble.stamp is not None for trouble in pool)
-    first = min(
-        pool,
-        key=lambda one: (one.stamp if has_stamps else 0.0, one.log, one.position),
+    others = tuple(sorted(who for who in first_of if who != verdict.who.name))
+    said = verdict.first.source
+    return FirstFailure(said.who, others, said.position, said.text, verdict.by)
+
+
+def _standing(trouble: Trouble) -> ActorStanding[Trouble]:
+    return ActorStanding(
+        Actor("writer", trouble.who),
+        trouble,
+        how="raised",
+        t=trouble.stamp,
+        place=(trouble.log, trouble.position),
+        is_echo=trouble.is_echo,
     )
-    others = tuple(sorted(who for who in first_of if who != first.who))
-    by = "time" if has_stamps else "structure"
-    return FirstFailure(first.who, others, first.position, first.text, by)
 
 
 def launcher_root(texts: Sequence[str]) -> int | None:
