@@ -120,14 +120,15 @@ def test_one_place_reads_the_diagnosis_document() -> None:
     """
     untyped = r"""(?:\[|get\(|_of\(diagnosis, )['"](?:causes|outcome|headline)['"]"""
     assert set(places_of(untyped)) == {
-        "catalogue/compiled.py",  # the compiled catalogue
+        "catalogue/message_fixes.py",  # the file of a fix
         "catalogue/schema.py",  # the file of a cause
         "cli/runs.py",  # a row of the list of runs
-        "investigation/session/answer.py",  # trials, and the causes of their runs
-        "investigation/session/view.py",  # trials
+        "experiments/isolation/answer.py",  # trials
+        "experiments/isolation/summary.py",  # trials
+        "experiments/trials/answers.py",  # trials, and the causes of their runs
+        "experiments/verification/answer.py",  # trials
         "jobs/records.py",  # the goodbye of a node
         "notify/message.py",  # what the notifier asked for
-        "remedies/verification/answer.py",  # trials
         "report/experiments.py",  # trials
         "report/run_list.py",  # trials
         "store/summaries.py",

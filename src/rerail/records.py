@@ -192,8 +192,8 @@ class LoaderSettings:
 
 @dataclass(frozen=True)
 class StepPoint:
-    step: Count
-    t_seconds: Time
+    step: int
+    t_seconds: float
     loss: float | None
 
 

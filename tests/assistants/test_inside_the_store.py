@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from rerail.assistants.tools import Tools
+from rerail.diagnosis import Diagnosis
 from rerail.errors import UnknownRun
+from rerail.records import Outcome
 from rerail.store import RunFolder, Store
 
 INSIDE, OUTSIDE, LINKED = "20260101-000000-0001", "20260101-000100-0002", "20260101-000200-0003"
@@ -55,9 +57,9 @@ def test_a_run_is_compared_with_runs_of_the_store_alone(
     make_run(home, LINKED, "asked")
     compared: list[str] = []
 
-    def answer(_folder: object, history: list[RunFolder]) -> dict[str, object]:
+    def answer(_folder: object, history: list[RunFolder]) -> Diagnosis:
         compared.extend(folder.id for folder in history)
-        return {}
+        return Diagnosis(Outcome("ok", "ended well"))
 
     monkeypatch.setattr("rerail.diagnosis.answer_on_record", answer)
     Tools(home).explain(LINKED)

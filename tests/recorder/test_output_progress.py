@@ -33,6 +33,18 @@ def test_a_shell_script_is_counted_in_steps(tmp_path: Path) -> None:
     assert (distance.unit(), distance.of("steps", died=True)) == ("steps", 8)
 
 
+def test_code_that_a_traceback_quotes_is_no_progress(tmp_path: Path) -> None:
+    code = (
+        "def batch(n): raise SystemError(n)",
+        "for n in range(1, 6): print(f'step {n} loss 0.{n}', flush=True)",
+        "batch(6)",
+    )
+    script = tmp_path / "train.py"
+    script.write_text("\n".join(code))
+    done = run_recorded(tmp_path, *python(f"import runpy; runpy.run_path({str(script)!r})"))
+    assert (last(done.folder).step, last(done.folder).loss) == (5, 0.5)
+
+
 def test_lines_that_come_seldom_leave_the_clock(tmp_path: Path) -> None:
     script = 'for i in 100 200 300; do echo "step $i loss 0.5"; done; exit 3'
     distance = measure(run_recorded(tmp_path, "sh", "-c", script).folder, 1.0)
@@ -104,7 +116,9 @@ def test_it_is_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_what_the_agent_counts_goes_before(tmp_path: Path) -> None:
+def test_the_number_that_a_program_prints_is_told_and_the_agent_s_count_measures(
+    tmp_path: Path,
+) -> None:
     pytest.importorskip("torch")
     code = (
         "import torch\n"
@@ -118,7 +132,7 @@ def test_what_the_agent_counts_goes_before(tmp_path: Path) -> None:
     done = run_recorded(tmp_path, *python(code))
     standing = live.build(live.take_snapshot(done.folder))
     assert standing.progress is not None
-    assert (standing.progress.steps, standing.progress.counted_by) == (6, "agent")
+    assert (standing.progress.steps, standing.progress.counted_by) == (1002, "output")
     assert standing.progress.epoch == 1  # only the output tells it
     assert measure(done.folder, 1.0).steps == 6
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rerail.catalogue import load_catalogue
-from rerail.diagnosis import diagnose
+from rerail.diagnosis import Candidate, Diagnosis, diagnose
 from rerail.records import Evidence, Observation, Outcome
 from rerail.report import terminal
 from rerail.report.run_list import Entry
@@ -86,12 +86,11 @@ def test_a_cause_has_its_title(cause_id: str) -> None:
     title = load_catalogue()[cause_id].title
     for headline in (f"{title} in train.py:3.", "KeyError: 'a' in train.py:3."):
         text = terminal.render(
-            {
-                "outcome": {"kind": "exit", "exit_code": 1, "summary": "exit code 1"},
-                "headline": headline,
-                "facts": {},
-                "causes": [{"id": cause_id, "title": title, "probability": 0.9}],
-            },
+            Diagnosis(
+                Outcome("exit", "exit code 1", exit_code=1),
+                (Candidate(load_catalogue()[cause_id], 0.9),),
+                headline_on_record=headline,
+            ),
             200,
         )
         line = next(each for each in text.splitlines() if each.startswith("  cause"))

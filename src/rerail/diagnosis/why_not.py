@@ -81,6 +81,7 @@ def why_not(diagnosis: Diagnosis, cause_id: str, catalogue: Catalogue | None = N
     ranked = rank(cases)
     case = cases.get(cause_id) or Case(cause)
     probability = next((p for other, p in ranked if other.cause.id == cause_id), 0.0)
+    probability = round(probability, 3)  # as in the answer itself
     against = tuple(_against(diagnosis, case, ranked))
     missing = tuple(_missing(case, is_recorded=diagnosis.run is not None))
     return WhyNot(cause_id, cause.title, probability, against, missing)

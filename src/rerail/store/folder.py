@@ -218,7 +218,7 @@ class RunFolder:
         for value in read_objects(self.path / layout.STEPS):
             with suppress(DecodeError):
                 row = decode(StepRow, value)
-                if row.step > 0:
+                if row.step > 0 and fits(_TIME, row.t_seconds):
                     rows.append(row)
         return rows + [
             StepRow(max(point.step or 0, point.steps), point.t_seconds, point.loss)

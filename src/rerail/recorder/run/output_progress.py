@@ -26,6 +26,7 @@ FIRST_BYTES, HEAD_BYTES, MOST_FIRST_LINES = 1 << 20, 32 * 1024, 1000
 # Past this size rows come half as often, and again at each doubling: a week of them has 5 MiB.
 ROWS_BYTES = 512 * 1024
 _ENDS = re.compile(rb"[\r\n]")
+_TRACEBACK = "Traceback (most recent call last):"
 
 
 class OutputProgress:
@@ -77,7 +78,8 @@ class OutputProgress:
         has_gap = False
         for raw, follows in lines:
             has_gap = has_gap or not follows
-            if said := read_line(without_escapes(raw.decode("utf-8", "replace"))):
+            text = without_escapes(raw.decode("utf-8", "replace"))
+            if not unread.is_of_a_traceback(text) and (said := read_line(text)):
                 steps.take(said, follows=not has_gap)
                 has_gap = False
         if drawn:
@@ -117,8 +119,15 @@ class _Unread:
         self._head_bytes = HEAD_BYTES
         self._tail = b""
         self._has_gap = False  # something between the two was dropped, or before the tail
+        self._is_in_traceback = False
         self.is_new = False
         self.bytes_total = 0
+
+    def is_of_a_traceback(self, line: str) -> bool:
+        """Whether it quotes the program's own code: `    batch(6)` is no step."""
+        begins = line.rstrip().endswith(_TRACEBACK)
+        self._is_in_traceback = begins or (self._is_in_traceback and line[:1] in " \t+|")
+        return self._is_in_traceback
 
     def add(self, data: bytes) -> None:
         self.is_new = True
