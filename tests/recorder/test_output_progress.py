@@ -116,7 +116,7 @@ def test_it_is_shown(tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_the_number_that_a_program_prints_is_told_and_the_agent_s_count_measures(
+def test_the_printed_number_is_told_and_the_agent_s_count_measures(
     tmp_path: Path,
 ) -> None:
     pytest.importorskip("torch")
