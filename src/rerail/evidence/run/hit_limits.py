@@ -16,7 +16,12 @@ from rerail.platform.patterns import linear
 from rerail.records import Observation
 
 _TOO_MANY_FILES = linear(r"\[Errno 24\]|Too many open files|\bEMFILE\b")
-_TOO_LARGE_FILE = linear(r"\[Errno 27\]|File too large|\bEFBIG\b")
+# torch and C++ streams say that a write failed, and not why. If files may not grow past a limit,
+# that is the only reason on record; the disk is named where its figures show that it was full.
+_TOO_LARGE_FILE = linear(
+    r"\[Errno 27\]|File too large|\bEFBIG\b|inline_container\.cc:\d+\] \. unexpected pos"
+    r"|PytorchStreamWriter failed writing|basic_ios::clear: iostream error"
+)
 
 
 def hit_limits(run: RecordedRun, observations: Sequence[Observation]) -> dict[str, Any]:
