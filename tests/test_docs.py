@@ -96,6 +96,63 @@ def test_source_files_that_pages_name_are_there() -> None:
     assert wrong == []
 
 
+@cache
+def packages() -> frozenset[str]:
+    return frozenset(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+
+
+def paths_in(text: str) -> set[str]:
+    """Paths of our own source files: those that begin with one of our folders or packages."""
+    ours = "|".join(("src/rerail", "tests", "benchmarks", "scripts", "studies", *packages()))
+    inside = r"[A-Za-z_][\w-]*(?:/[\w.-]+)*"
+    return set(re.findall(rf"(?<![\w/.\-*~}}])(?:{ours})/{inside}\.(?:py|toml)\b", text))
+
+
+def modules_in(text: str) -> set[str]:
+    """Dotted names of two parts in rerail, such as `rerail.store.Store`."""
+    return set(re.findall(r"(?<![\w./])rerail\.[a-z]\w*\.[A-Za-z]\w*", text))
+
+
+def is_module_or_name(dotted: str) -> bool:
+    """Whether it is a module, or a name that its package gives."""
+    _, package, last = dotted.split(".")
+    folder = PACKAGE / package
+    if (folder / last).is_dir() or any(folder.glob(f"{last}.*")):
+        return True
+    if not folder.is_dir() and not folder.with_suffix(".py").exists():
+        return False
+    return hasattr(importlib.import_module(f"rerail.{package}"), last)
+
+
+def test_modules_that_texts_name_are_there() -> None:
+    """In pages, and in what source files say of each other; a changelog tells of what was."""
+    sources = [path for kind in ("*.py", "*.toml") for path in PACKAGE.rglob(kind)]
+    texts = [page for page in PAGES if page.name != "CHANGELOG.md"] + sources
+    placeholder = re.compile(r"(?<![a-z])[A-Z]{2,}(?![a-z])|/my-")
+    wrong = []
+    for path in texts:
+        text = path.read_text(encoding="utf-8")
+        files = [name for name in paths_in(text) if not placeholder.search(name)]
+        wrong += [
+            f"{name_of(path)}: {name}"
+            for name in files
+            if not (ROOT / name).exists() and not (PACKAGE / name).exists()
+        ]
+        wrong += [
+            f"{name_of(path)}: {name}" for name in modules_in(text) if not is_module_or_name(name)
+        ]
+    assert wrong == []
+
+
+def test_a_module_that_is_gone_is_noticed() -> None:
+    text = "see evidence/run/gone.py, `store/bounds.py` and rerail.remedies.verification"
+    assert paths_in(text) == {"evidence/run/gone.py", "store/bounds.py"}
+    assert modules_in(text) == {"rerail.remedies.verification"}
+    assert not is_module_or_name("rerail.remedies.verification")
+    assert not is_module_or_name("rerail.investigation.session")
+    assert is_module_or_name("rerail.store.Store") and is_module_or_name("rerail.store.bounds")
+
+
 def test_the_walkthrough_names_functions_that_are_where_it_says() -> None:
     page = ROOT / "docs" / "walkthrough.md"
     named = _NAMED_FUNCTION.findall(page.read_text(encoding="utf-8"))

@@ -17,6 +17,7 @@ from rerail import bare
 def main() -> int:
     """Run one command of rerail; its exit status."""
     bare.fill_closed_descriptors()
+    bare.give_back_variables()
     try:
         if bare.arm(sys.argv[1:]):
             from rerail.room import lacking

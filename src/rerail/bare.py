@@ -90,6 +90,12 @@ def fill_closed_descriptors() -> None:
             continue  # without /dev/null the command is still run
 
 
+def give_back_variables() -> None:
+    """Put back into the environment what `launcher/rerail` kept from our interpreter."""
+    if value := sys._xoptions.get("rerail_executable"):
+        os.environ["PYTHONEXECUTABLE"] = str(value)
+
+
 class StartingSignals:
     """The mask and dispositions that this process was started with, as far as Python lets see."""
 
@@ -100,7 +106,7 @@ class StartingSignals:
             for number in _signal.valid_signals()
             if number not in IGNORED_BY_PYTHON and _signal.getsignal(number) == _signal.SIG_IGN
         }
-        self._ignored |= _ignored_before_python()
+        self._ignored |= _ignored_before_us()
 
     def restore(self) -> None:
         """Before exec. Handlers of ours fall away there; ignored signals would stay ignored."""
@@ -110,24 +116,33 @@ class StartingSignals:
         _signal.pthread_sigmask(_signal.SIG_SETMASK, self._mask)
 
 
-def _ignored_before_python() -> set[int]:
-    """Which of the two were ignored before Python ignored them (systemd services, trap '' PIPE).
+def _ignored_before_us() -> set[int]:
+    """Which signals were ignored, of those that whoever started this interpreter hides.
 
-    Python hides it, but `launcher/rerail` has looked before. In front of `python -m rerail` nobody
-    has, so the parent is asked. A Python parent ignores them for itself and restores them for its
-    children, so it says nothing.
+    Python hides SIGPIPE and SIGXFSZ (systemd services, trap '' PIPE), but `launcher/rerail` has
+    looked before. In front of `python -m rerail` nobody has, so the parent is asked. A Python
+    parent ignores them for itself and restores them for its children, so it says nothing. The shell
+    of the launcher hides SIGCHLD, which it handles itself, so there the parent is asked for that.
     """
     parent = f"/proc/{os.getppid()}"
     try:
         seen = str(sys._xoptions.get("rerail_ignored") or "")
-        if not seen and "python" in os.path.basename(os.readlink(f"{parent}/exe")):  # noqa: PTH115, PTH119
-            return set()
-        for line in (f"SigIgn: {seen}" if seen else read_small(f"{parent}/status")).splitlines():
-            if line.startswith("SigIgn:"):
-                ignored = int(line.split()[1], 16)
-                return {number for number in IGNORED_BY_PYTHON if ignored >> (number - 1) & 1}
+        if seen:
+            by_parent = {_signal.SIGCHLD} & _ignored_in(read_small(f"{parent}/status"))
+            return by_parent | ({*IGNORED_BY_PYTHON} & _ignored_in(f"SigIgn: {seen}"))
+        if "python" not in os.path.basename(os.readlink(f"{parent}/exe")):  # noqa: PTH115, PTH119
+            return {*IGNORED_BY_PYTHON} & _ignored_in(read_small(f"{parent}/status"))
     except Exception:
         pass  # no /proc, no descriptor, no memory: most were not ignored
+    return set()
+
+
+def _ignored_in(status: str) -> set[int]:
+    """The ignored signals in the status of a process, as the kernel shows it."""
+    for line in status.splitlines():
+        if line.startswith("SigIgn:"):
+            ignored = int(line.split()[1], 16)
+            return {number for number in _signal.valid_signals() if ignored >> (number - 1) & 1}
     return set()
 
 

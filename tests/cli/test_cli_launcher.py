@@ -17,6 +17,7 @@ LAUNCHER = Path(__file__).parents[2] / "launcher"
 HOSTILE = {
     "PYTHONHOME": "/nowhere at all",
     "PYTHONPLATLIBDIR": "lib-of-nobody",
+    "PYTHONEXECUTABLE": "/nowhere/bin/python",
     "PYTHONHASHSEED": "not a number",
     "PYTHONMALLOC": "no such allocator",
     "PYTHONWARNINGS": "error",
@@ -96,6 +97,55 @@ def test_signals_ignored_at_the_start_stay_so(
     assert found == {getattr(signal, f"SIG{name}") for name in names.split()}
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the signals from /proc")
+@pytest.mark.parametrize("start", ["launcher", "-m"])
+def test_an_ignored_sigchld_stays_ignored(rerail: Path, tmp_path: Path, start: str) -> None:
+    """Shells handle it themselves, so its parent here is a program that ignores it."""
+    starter = [str(rerail)] if start == "launcher" else [sys.executable, "-m", "rerail"]
+    status = tmp_path / "status"
+    command = [*starter, "run", "-q", "--home", str(tmp_path / "runs"), "--", "cp"]
+    command += ["/proc/self/status", str(status)]
+    parent = (
+        "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN);"
+        " os.fork() or os.execv(sys.argv[1], sys.argv[1:])\n"
+        "try: os.wait()\n"
+        "except ChildProcessError: pass"
+    )
+    subprocess.run([sys.executable, "-c", parent, *command], check=True, timeout=120)
+    (line,) = [line for line in status.read_text().splitlines() if line.startswith("SigIgn")]
+    assert int(line.split()[1], 16) >> (signal.SIGCHLD - 1) & 1
+    (folder,) = (tmp_path / "runs" / "runs").iterdir()
+    assert '"exit_code": 0' in (folder / "run.json").read_text(), "its own ending was seen"
+
+
+def test_a_process_of_rerails_own_is_out_of_reach_too() -> None:
+    """Its interpreter is ours, and what it starts finds the variable."""
+    asks = (
+        "import os, subprocess, sys; from rerail.platform.own_process import own_interpreter;"
+        "words = [*own_interpreter(), '-c', sys.argv[1]]; subprocess.run(words, check=True)"
+    )
+    answers = (
+        "import os, sys; from rerail import bare; print(os.environ.get('PYTHONEXECUTABLE'));"
+        "bare.give_back_variables(); print(os.environ['PYTHONEXECUTABLE']); print(sys.executable)"
+    )
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-E",
+            "-c",
+            f"import sys; sys.executable = {sys.executable!r}; {asks}",
+            answers,
+        ],
+        env={**os.environ, "PYTHONEXECUTABLE": sys.executable + "-that is not there"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    expected = ["None", f"{sys.executable}-that is not there", sys.executable]
+    assert done.stdout.splitlines() == expected, done.stderr
+
+
 def test_a_link_to_it_starts_it(rerail: Path, tmp_path: Path) -> None:
     (tmp_path / "near").symlink_to(rerail)
     (tmp_path / "elsewhere").mkdir()
@@ -118,5 +168,7 @@ def test_it_is_found_where_only_a_variable_says(rerail: Path, tmp_path: Path) ->
     text = script.read_text().replace(str(sys.executable), str(other / "bin" / "python"))
     script.write_text(text)
     places = f"{folder}{os.pathsep}{packages}"
-    done = run(rerail, tmp_path / "runs", ["sh", "-c", "exit 7"], PYTHONPATH=places)
-    assert (done.returncode, done.stderr) == (7, "")
+    more = {"PYTHONPATH": places, "PYTHONEXECUTABLE": "/nowhere/bin/python"}
+    show = ["sh", "-c", 'printf %s "$PYTHONEXECUTABLE"; exit 7']
+    done = run(rerail, tmp_path / "runs", show, **more)
+    assert (done.returncode, done.stdout, done.stderr) == (7, "/nowhere/bin/python", "")

@@ -135,6 +135,16 @@ def test_metrics_file_that_is_a_pipe_or_a_device_stays_one(tmp_path: Path, kind:
     assert advice[kind] in said
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/stdout"), reason="there is no /dev/stdout")  # noqa: PTH110
+@pytest.mark.parametrize("name", ["stdout", "stderr", "fd/1"])
+def test_a_standard_stream_gets_no_metrics_and_that_is_said(tmp_path: Path, name: str) -> None:
+    variables = {"RERAIL_METRICS_FILE": f"/dev/{name}"}
+    status, said = run(tmp_path, program="raise SystemExit(7)", **variables)
+    assert status == 7 and "rerail_run_" not in said
+    assert f"rerail: the metrics were not written to /dev/{name}: metrics are not mixed" in said
+    assert "Name a regular file with --metrics-file: this is a stream of the command." in said
+
+
 @given(st.text(), st.text(), st.none() | st.floats(), st.none() | st.integers(0, 1 << 62))
 def test_whatever_the_values_both_parsers_read_it(
     label: str, cause: str, loss: float | None, step: int | None

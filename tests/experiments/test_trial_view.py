@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rerail.experiments import IsolateOptions, Lines, investigate
 from rerail.experiments.isolation.trial_view import question_of
 from rerail.experiments.planner.observation import Plan
+from rerail.experiments.trials import judge
+from rerail.experiments.trials.judge import Tried
 from rerail.experiments.trials.live_view import (
     LINE_SECONDS,
     WIDTH,
@@ -18,6 +22,7 @@ from rerail.experiments.trials.live_view import (
     Standing,
     how_far,
 )
+from rerail.experiments.trials.trial_driver import UnderWay
 from rerail.store import Store
 
 DIES = str(Path(__file__).parent.parent / "programs" / "isolate_dies.py")
@@ -109,9 +114,20 @@ def test_how_far_it_is() -> None:
     assert how_far(34.2, None, "seconds") == "34 s"
 
 
+@pytest.mark.parametrize("lost", [0, 1])
 def test_a_command_that_never_failed_stops_after_three_runs_unless_told_to_go_on(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: int
 ) -> None:
+    """A run without a usable record is none of the three; here, the test says which ones are."""
+    judged = iter(range(99))
+
+    def judge_ended(each: UnderWay, *rest: Any) -> Tried:
+        trial = as_it_is(each, *rest).trial
+        is_lost = next(judged) < lost
+        return Tried(replace(trial, outcome="lost" if is_lost else "finished", counts=not is_lost))
+
+    as_it_is = judge.judge_ended
+    monkeypatch.setattr(judge, "judge_ended", judge_ended)
     heard: list[str] = []
     questions: list[str] = []
 
@@ -134,8 +150,8 @@ def test_a_command_that_never_failed_stops_after_three_runs_unless_told_to_go_on
         assert document["status"] == "not-reproduced"
         return len(document["trials"])
 
-    assert ask() == 3 and len(questions) == 1
+    assert ask() == lost + 3 and len(questions) == 1
     assert "did not fail in 3 runs" in heard[-1] and "63 % of the runs" in heard[-1]
     # Asked again, three more are run before the next question; told beforehand, none is asked.
-    assert ask() == 6 and len(questions) == 2
-    assert ask(goes_on_unasked=True, max_trials=5) == 11 and len(questions) == 2
+    assert ask() == lost + 6 and len(questions) == 2
+    assert ask(goes_on_unasked=True, max_trials=5) == lost + 11 and len(questions) == 2

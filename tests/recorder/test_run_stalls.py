@@ -35,6 +35,25 @@ def test_a_silent_run_is_recorded_with_stacks_and_goes_on(tmp_path: Path) -> Non
     assert over.data["silent_seconds"] >= stall.silent_seconds
 
 
+def test_what_it_says_begins_on_a_line_of_its_own(tmp_path: Path) -> None:
+    """Not behind a progress bar, neither during the run nor after it; no line is left empty."""
+    bar = "import sys, time; sys.stderr.write('\\r 50%|##'); sys.stderr.flush(); time.sleep(600)"
+    options = ["--stall", "1", "--on-stall", "kill"]
+    stderr = run_recorded(tmp_path, *python(bar), options=options).stderr.decode()
+    assert stderr.startswith("\r 50%|##\nrerail: ")
+    assert all("50%" not in line for line in stderr.splitlines() if "rerail: " in line)
+    lines = bar.replace("##", "##\\n")
+    stderr = run_recorded(tmp_path, *python(lines), options=options).stderr.decode()
+    assert stderr.startswith("\r 50%|##\nrerail: ")
+
+
+def test_a_line_left_open_elsewhere_is_not_ended_here(tmp_path: Path) -> None:
+    opened = "import sys, time; print('epoch 1', end='', flush=True); time.sleep(600)"
+    options = ["--stall", "1", "--on-stall", "kill"]
+    done = run_recorded(tmp_path, *python(opened), options=options)
+    assert done.stdout == b"epoch 1" and done.stderr.startswith(b"rerail: ")
+
+
 @pytest.mark.thorough
 def test_quiet_says_nothing_and_records_all_the_same(tmp_path: Path) -> None:
     done = run_recorded(tmp_path, *STUCK, "3", options=["--stall", "1", "--quiet"])

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from rerail.cli._telling import echo
+from rerail.recorder import end_open_line
 from rerail.store import RunFolder, Store
 
 if TYPE_CHECKING:
@@ -54,11 +55,11 @@ def explain_recording(path: Path, store: Store) -> Diagnosis:
     return Run(path, store).explain()
 
 
-def show_answer(diagnosis: Diagnosis, folder: RunFolder) -> None:
+def show_answer(diagnosis: Diagnosis) -> None:
     """Show on standard error why it died; after one's own Ctrl-C that and where to read on."""
     from rerail.report import terminal
 
-    begin_on_a_line_of_its_own(folder)
+    _begin_on_a_line_of_its_own()
     terminal.show(
         diagnosis,
         sys.stderr,
@@ -76,17 +77,15 @@ def _was_interrupted(diagnosis: Diagnosis) -> bool:
 
 def say_what_was_swallowed(diagnosis: Diagnosis, folder: RunFolder) -> None:
     """Say in one line what went wrong inside a command that ended with exit code 0."""
-    begin_on_a_line_of_its_own(folder)
+    _begin_on_a_line_of_its_own()
     short = folder.id.rpartition("-")[2]
     said = diagnosis.headline.partition(_WENT_ON)[0].rstrip(".")
     echo(f"{_mark(SWALLOWED)} rerail: exit code 0, but: {said} (rerail explain {short})", err=True)
 
 
-def begin_on_a_line_of_its_own(folder: RunFolder) -> None:
+def _begin_on_a_line_of_its_own() -> None:
     """End the line that the command left open, such as a progress bar, and leave one empty."""
-    last = folder.output().tail(1)
-    is_open = bool(last) and not last[-1].is_whole
-    sys.stderr.write("\n\n" if is_open else "\n")
+    sys.stderr.write(f"{end_open_line()}\n")
 
 
 def _mark(mark: tuple[str, str]) -> str:

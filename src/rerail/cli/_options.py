@@ -160,10 +160,12 @@ def was_typed(*names: str) -> bool:
 
 
 def say_notices(sentences: list[str]) -> None:
-    """On standard error; one that is closed is no reason to fail."""
+    """On standard error, on lines of their own; one that is closed is no reason to fail."""
+    from rerail.recorder import end_open_line
+
     for sentence in sentences:
         try:
-            echo(f"rerail: {sentence}", err=True)
+            echo(f"{end_open_line()}rerail: {sentence}", err=True)
         except OSError:
             return
 

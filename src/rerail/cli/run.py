@@ -36,7 +36,6 @@ from rerail.cli._options import (
     was_typed,
 )
 from rerail.cli._record_words import about_record, is_readable
-from rerail.cli._telling import echo
 from rerail.errors import UsageError
 from rerail.platform.own_process import lose_patience
 from rerail.recorder import CommandNotStarted, Recording, RunOptions, record
@@ -341,7 +340,7 @@ def _show(recording: Recording, diagnosis: Diagnosis) -> None:
 
     folder = RunFolder(recording.folder)
     if recording.deserves_explanation:
-        show_answer(diagnosis, folder)
+        show_answer(diagnosis)
     elif ending_of_diagnosis(diagnosis) == "swallowed":
         say_what_was_swallowed(diagnosis, folder)
     else:
@@ -471,7 +470,4 @@ def _flush() -> None:
 
 
 def _say(text: str) -> None:
-    try:
-        echo(f"rerail: {text}", err=True)
-    except OSError:
-        pass
+    say_notices([text])

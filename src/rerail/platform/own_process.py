@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import rerail
+from rerail import bare
 
 # Not -m, which would look for modules in the working folder first: a json.py of the user's is not
 # meant for us. Our own folder comes last, for a caller that found us by a path of its own. With -S,
@@ -33,8 +34,17 @@ if sys.flags.no_site:
     site.main()
 sys.path[:] = [path for path in sys.path if path]
 sys.path.append({folder!r})
+from rerail import bare
+bare.give_back_variables()
 from {module} import main
 sys.exit(main())
+"""
+
+# -E does not keep this variable from an interpreter; `launcher/rerail` does the same.
+_WITHOUT_EXECUTABLE = """\
+executable=$PYTHONEXECUTABLE
+unset PYTHONEXECUTABLE
+exec "$0" -X "rerail_executable=$executable" "$@"
 """
 
 PATIENCE_SECONDS = 3.0
@@ -56,7 +66,10 @@ def own_interpreter() -> list[str]:
     """Return this interpreter with the flags that `launcher/rerail` gave it."""
     flags = [("-E", sys.flags.ignore_environment), ("-S", sys.flags.no_site)]
     flags += [("-s", sys.flags.no_user_site), ("-B", sys.flags.dont_write_bytecode)]
-    return [sys.executable, *(flag for flag, is_set in flags if is_set)]
+    command = [sys.executable, *(flag for flag, is_set in flags if is_set)]
+    if sys.flags.ignore_environment and os.environ.get("PYTHONEXECUTABLE"):
+        return [bare.SHELL, "-c", _WITHOUT_EXECUTABLE, *command]
+    return command
 
 
 def start_own_process(

@@ -94,6 +94,8 @@ def append_to_user_file(path: Path, data: bytes) -> None:
 def advice_on(error: OSError, path: Path, option: str) -> str:
     """Return what to type after a write to the path failed; `option` is what names the path."""
     with contextlib.suppress(OSError):
+        if is_standard_stream(path):
+            return f"Name a regular file with {option}: this is a stream of the command."
         kind = path.stat().st_mode
         if stat.S_ISFIFO(kind):
             return f"Start the program that reads from it first, or name a file with {option}."
@@ -108,6 +110,11 @@ def advice_on(error: OSError, path: Path, option: str) -> str:
     return f"Name a file that you may write with {option}."
 
 
+def is_standard_stream(path: Path) -> bool:
+    """Whether the path leads to standard input, output or error, such as /dev/stdout."""
+    return _own_descriptor(path) in (0, 1, 2)
+
+
 def _in_words(kind: int) -> str:
     is_device = stat.S_ISCHR(kind) or stat.S_ISBLK(kind)
     return "a device" if is_device else "a folder" if stat.S_ISDIR(kind) else "a socket"
@@ -115,9 +122,9 @@ def _in_words(kind: int) -> str:
 
 def _own_descriptor(path: Path) -> int | None:
     """Return the number if the path is a descriptor of this process, such as /dev/stdout."""
-    own = f"/proc/{os.getpid()}/fd"
+    own = {f"/proc/{os.getpid()}/fd", "/dev/fd"}  # the latter is no link on macOS
     for _ in range(_MOST_LINKS):
-        if os.path.realpath(path.parent) == own and path.name.isdecimal():
+        if os.path.realpath(path.parent) in own and path.name.isdecimal():
             return int(path.name)
         if not path.is_symlink():
             return None

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rerail.recorder.run.launch import CommandNotStarted, find_program
     from rerail.recorder.run.record import record, record_living
     from rerail.recorder.run.recording import Recording, RunOptions
+    from rerail.recorder.saying import end_open_line
     from rerail.recorder.stalls.judgement import FIRST_PHASE_SECONDS
     from rerail.recorder.stalls.now import look_now
     from rerail.recorder.stalls.places import (
@@ -36,6 +37,7 @@ __all__ = [
     "Place",
     "Recording",
     "RunOptions",
+    "end_open_line",
     "find_places",
     "find_program",
     "libraries",
@@ -61,6 +63,7 @@ __getattr__ = door(
         "Place": "stalls.places",
         "Recording": "run.recording",
         "RunOptions": "run.recording",
+        "end_open_line": "saying",
         "find_places": "stalls.places",
         "find_program": "run.launch",
         "libraries": "vitals.libraries",

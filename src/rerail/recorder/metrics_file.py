@@ -9,6 +9,7 @@ be on a disk that hangs.
 
 from __future__ import annotations
 
+import errno
 import math
 import os
 import time
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from rerail.platform.forked_task import ForkedTask
 from rerail.platform.os_text import to_bytes
-from rerail.platform.user_files import advice_on, write_user_file
+from rerail.platform.user_files import advice_on, is_standard_stream, write_user_file
 from rerail.records import VitalsRow
 from rerail.store import RunFolder, RunWriter, training_box
 
@@ -148,6 +149,8 @@ def _replace_or_say(path: Path, metrics: Metrics, pipe: int) -> None:
 
 
 def _replace(path: Path, metrics: Metrics) -> None:
+    if is_standard_stream(path):  # of this child, which has none: it would be written nowhere
+        raise OSError(errno.EINVAL, "metrics are not mixed with the output", str(path))
     text = render(metrics, time.time())
     write_user_file(
         path,

@@ -2,7 +2,7 @@
 
 In: a recorded run. Out: one `RankStory` per rank, pure. The clock is the run's own: the agents, the
 recorder and the stacks of one machine count the same seconds. Who failed first is judged in
-ranks.py.
+evidence/first/boxes.py.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ from rerail.experiments.trials.from_checkpoint import UNTIL_SEEN
 from rerail.experiments.trials.journal import TrialJournal
 from rerail.experiments.trials.judge import Judge
 from rerail.experiments.trials.live_view import Silent, Watcher
-from rerail.experiments.trials.never_failed import clean_so_far
+from rerail.experiments.trials.never_failed import clean_among, clean_so_far
 from rerail.experiments.trials.trial import Trial, changes_in_words
 from rerail.experiments.trials.trial_driver import TrialDriver
 from rerail.experiments.trials.trial_setup import TrialSetup
@@ -131,7 +131,9 @@ class InvestigationSession:
         self._jobs = options.jobs
         self._started = time.monotonic()
         self._spent_before = self.journal.seconds
-        self._trials_before = self._clean_before = len(self.journal.trials)
+        self._trials_before = len(self.journal.trials)
+        self._clean_before = len(self._clean_references())
+        self._was_asked = False  # whether to go on with a command that does not fail
         self._why_ended = ""
         self._nothing_tells = ""  # why no change is worth a trial
         self.driver: TrialDriver[PlannedTrial]  # while it works
@@ -261,16 +263,20 @@ class InvestigationSession:
     def _plan_to_see_it(self) -> Plan | None:
         if self.under_way:
             return None  # the first run tells how much memory one takes
-        clean = sum(not trial.changes for trial in self.journal.trials)
+        clean = len(self._clean_references())
         if clean >= MOST_CLEAN_REFERENCES or not self._may_go_on(clean):
             self._why_ended = f"it ran {clean} times without failing"
             return None
         return Plan((), float("inf"), "to see the failure without any change")
 
+    def _clean_references(self) -> list[Trial]:
+        return clean_among([trial for trial in self.journal.trials if not trial.changes])
+
     def _may_go_on(self, clean: int) -> bool:
         """After so many clean runs it is for the user to say whether more are worth the time."""
-        if clean != self._clean_before + CLEAN_BEFORE_ASKING:
+        if self._was_asked or clean < self._clean_before + CLEAN_BEFORE_ASKING:
             return True
+        self._was_asked = True
         self.watcher.said(clean_so_far(self.journal.trials))
         question = f"Go on, up to {MOST_CLEAN_REFERENCES} runs?"
         return self.options.goes_on_unasked or self.watcher.may_go_on(question)

@@ -16,9 +16,14 @@ from rerail.wording import counted, percent
 _LEVEL = 0.95
 
 
+def clean_among(trials: Sequence[Trial]) -> list[Trial]:
+    """Return the trials that count as clean; one whose record was lost tells nothing."""
+    return [trial for trial in trials if trial.says_something and trial.outcome != "crashed"]
+
+
 def clean_so_far(trials: Sequence[Trial]) -> str:
     """ "It did not fail in 3 runs of 400 steps: …"."""
-    clean = [trial for trial in trials if trial.says_something and trial.outcome != "crashed"]
+    clean = clean_among(trials)
     if not clean:
         return "no run of it left a usable record."
     unit = max((trial.distance for trial in clean), key=lambda each: each.steps).unit()

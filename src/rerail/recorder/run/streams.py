@@ -20,6 +20,7 @@ from rerail.recorder.run.relay import Relay
 from rerail.recorder.run.stdio import Stdio, connect, pass_through
 from rerail.recorder.run.terminal import StandardStreams
 from rerail.recorder.run_record import RunRecord
+from rerail.recorder.saying import goes_beside_us, note_output
 
 SLOW_READER_SECONDS = 0.3  # for output that somebody is slow to read; then the guardian goes on
 
@@ -42,6 +43,8 @@ class Streams:
         self._owns_process = owns_process
         stdio = record.attempt("output", lambda: connect(standard))
         self.stdio: Stdio = stdio or pass_through(standard)
+        channels = self.stdio.channels
+        self._beside_us = {each.stream for each in channels if goes_beside_us(each.sink.outer)}
         self.relay = Relay(loop, self.stdio.channels, self._keep, self._closed)
         self.keyboard: Keyboard | None = None
 
@@ -72,6 +75,8 @@ class Streams:
 
     def _keep(self, data: bytes, stream: str) -> None:
         self._record.keep_output(data, stream)
+        if stream in self._beside_us:
+            note_output(data)
         self._progress.feed(data, stream)
 
     def _attend_keyboard(self) -> None:
