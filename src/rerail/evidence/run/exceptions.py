@@ -35,6 +35,7 @@ _OF_A_CHILD = ("CalledProcessError", "ChildFailedError", "ProcessRaisedException
 
 _PID = linear(r"\bpid(?:\(s\))?[ :=]{1,2}(\d{1,9})")
 _WORKER = linear(r"^DataLoader worker (?P<number>\d{1,5})\b")
+_CELL = linear(r"(?m)^(?P<file>Cell In\[\d{1,6}\]), line (?P<line>\d{1,9})\b")
 _OF_DYNAMO = "from user code:"
 _QUOTED = linear(
     r'File "(?P<file>[^"\n]{1,400})", line (?P<line>\d{1,9})'
@@ -125,7 +126,7 @@ def _telling(run: RecordedRun, recorded: Sequence[Observation]) -> list[BlackBox
 
 
 def _facts_of(run: RecordedRun, box: BlackBox, told: TextEvidence) -> dict[str, Any]:
-    facts = _of_the_inner_one(_with_process(told.facts, run, box), told.observations)
+    facts = _of_the_inner_one(_with_process(told.facts, run, box), told.observations, box)
     facts = _of_the_code_it_quotes(facts, box)
     return {**facts, **_in_hand(run, box, facts), **_followed_by(run, box)}
 
@@ -199,7 +200,9 @@ def _of_the_code_it_quotes(facts: dict[str, Any], box: BlackBox) -> dict[str, An
     return {**facts, "where": {**place, **kept, **({"code": code[:160]} if code else {})}}
 
 
-def _of_the_inner_one(facts: dict[str, Any], told: Sequence[Observation]) -> dict[str, Any]:
+def _of_the_inner_one(
+    facts: dict[str, Any], told: Sequence[Observation], box: BlackBox
+) -> dict[str, Any]:
     """A notebook's runner raises an exception whose message holds the cell's in full: name that.
 
     The place of the outer one is the runner's, and is left out.
@@ -213,6 +216,9 @@ def _of_the_inner_one(facts: dict[str, Any], told: Sequence[Observation]) -> dic
     kept = {name: facts[name] for name in facts if name not in ("where", "raised_at")}
     if inner.get("where"):
         kept.update(where=inner["where"], raised_at=inner.get("raised_at"))
+    elif cells := list(_CELL.finditer(box.exception_text or "")):
+        last = cells[-1]
+        kept["where"] = {"file": last["file"], "line": int(last["line"]), "function": ""}
     text = f"{inner['full_type']}: {inner['message']}".strip(": ")
     return {**kept, "exception": inner["type"], "exception_text": text}
 
