@@ -214,6 +214,9 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+CELL = "Cell In["  # how IPython names the file of a cell, before its number
+
+
 def source_name(path: str) -> str:
     """The name of a source file; of an `__init__.py`, which there are many of, its folder too."""
     name = file_name(path)
@@ -225,10 +228,20 @@ def place_in_words(where: Mapping[str, Any], shown: Callable[[str], str] = sourc
     """ "hang.py:7 save()"; of what has no name (a module, a `<genexpr>`) only the line."""
     if not where.get("file"):
         return ""
-    line = f":{where['line']}" if where.get("line") else ""
+    file = str(where["file"])
+    cell = _cell_in_words(file)
+    line = (f", line {where['line']}" if cell else f":{where['line']}") if where.get("line") else ""
     function = str(where.get("function") or "")
     called = f" {function}()" if function and not function.startswith("<") else ""
-    return f"{shown(str(where['file']))}{line}{called}"
+    return f"{cell or shown(file)}{line}{called}"
+
+
+def _cell_in_words(file: str) -> str:
+    """ "cell 4"; a stack that is read from outside has only the kernel's own name for a cell."""
+    if file.startswith(CELL):
+        return f"cell {file.removeprefix(CELL).rstrip(']')}"
+    path = PurePosixPath(file)
+    return "a cell of the notebook" if path.parent.name.startswith("ipykernel_") else ""
 
 
 # Of a text that is cut: the share of its beginning. The end often holds the remedy or the place.

@@ -13,6 +13,7 @@ from rerail.evidence.run.stalls import telling_stall
 from rerail.evidence.text.logs import observe_text
 from rerail.evidence.text.observing import TextEvidence
 from rerail.records import AfterDeath, Evidence, Observation, Outcome, PythonFrame, Stall
+from rerail.wording import place_in_words
 
 FAILED = Outcome("exit", "ended with exit code 1", exit_code=1, process="main")
 QUIET = AfterDeath(machine_oom_kills=0)
@@ -144,6 +145,12 @@ def test_a_cell_s_exception_is_named_and_not_that_of_the_notebook_s_runner() -> 
     facts = collect_recorded(recorded(FAILED, boxes=[raised])).facts
     assert facts["exception"] == "RuntimeError"
     assert "64x3" in facts["exception_text"]
+    assert place_in_words(facts["where"]) == "cell 5, line 1"
+
+
+def test_a_cell_that_hangs_is_not_named_by_a_number_of_the_kernel_s() -> None:
+    place = {"file": "/tmp/ipykernel_101/3141592.py", "line": 5, "function": "<module>"}
+    assert place_in_words(place) == "a cell of the notebook, line 5"
 
 
 @pytest.mark.parametrize("phase", ["validate", "saving", "train"])

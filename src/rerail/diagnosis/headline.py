@@ -72,7 +72,7 @@ def _more(diagnosis: Diagnosis, leading: Candidate, words: dict[str, str], said:
     if words.get("exception", "\0") in said:
         if "file_there" in words:
             return f"; {words['file_there']}"
-        if "afterwards" in words:
+        if words.get("afterwards", "then").partition(" ")[2] not in ("", words["exception"]):
             return f"; {words['afterwards']}"
         if diagnosis.outcome.kind == "ok":
             return "; the command went on, and ended with exit code 0"
@@ -81,7 +81,10 @@ def _more(diagnosis: Diagnosis, leading: Candidate, words: dict[str, str], said:
     if words.get("hang", "\0") in said:
         raised = diagnosis.outcome.kind == "exit" and words.get("exception")
         return f"; then {raised}" if raised else ""
-    return _before_it_was_ended(facts, hang, words) if leading.cause.policy.is_from_outside else ""
+    if not leading.cause.policy.is_from_outside:
+        return ""
+    after = f"; {words['afterwards']}" if "exception_after" in facts else ""
+    return _before_it_was_ended(facts, hang, words) or after
 
 
 def _before_it_was_ended(facts: dict[str, Any], hang: dict[str, Any], words: dict[str, str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rerail.diagnosis.short_message import short_message
+from rerail.diagnosis.short_message import short_message, without_logger
 from rerail.platform.patterns import linear
 from rerail.records import CRASH_SIGNALS
 from rerail.wording import (
@@ -195,7 +195,10 @@ def _hang(diagnosis: Diagnosis) -> str:
             text += f" in {place_in_words(holder)}" if place_in_words(holder) else ""
         if lost := hang.get("lost"):
             text += f": {lost_in_words(lost)}"
-    text += f", while {place} waited for it" if place and is_other else ""
+    beside = hang.get("beside") or {}
+    if beside and not hang.get("lost"):
+        text += f", while {beside['who']} waits for {beside['waits_for']}"
+        text += f" in {place_in_words(beside)}"
     return text
 
 
@@ -232,7 +235,7 @@ def _of_its_chain(facts: dict[str, Any]) -> str:
     """The other exception, where one led to another."""
     for name, how in (("exception_after", "then"), ("exception_before", "before that")):
         other = facts.get(name) or {}
-        if said := short_message(str(other.get("text") or "")):
+        if said := short_message(without_logger(str(other.get("text") or ""))):
             place = place_in_words(other.get("where") or {}) if name == "exception_before" else ""
             return f"{how} {said}" + (f" in {place}" if place else "")
     return ""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         Place,
         find_places,
         most_workers,
+        thread_called,
         what_it_runs,
         who_is_who,
     )
@@ -49,6 +50,7 @@ __all__ = [
     "record_apart",
     "record_living",
     "surroundings",
+    "thread_called",
     "what_it_runs",
     "who_is_who",
     "write_metrics",
@@ -70,6 +72,7 @@ __getattr__ = door(
         "limits_of": "metrics_file",
         "look_now": "stalls.now",
         "most_workers": "stalls.places",
+        "thread_called": "stalls.places",
         "what_it_runs": "stalls.places",
         "parse_gate": "run.gates",
         "record": "run.record",

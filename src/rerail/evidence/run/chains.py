@@ -13,6 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rerail.evidence.first.before import failed_before, is_of_emptiness, what_it_ran
+from rerail.evidence.run.exceptions import exception_of
+from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.settle import Claim
 from rerail.platform.patterns import linear
 from rerail.records import Observation
@@ -28,6 +31,9 @@ _MISHAPS = ("AttributeError", "NameError", "UnboundLocalError", "TypeError")
 _QUOTED = linear(r'\s*"""\s*$')
 # A worker's traceback that another process prints as text is the same exception, not another one.
 _FORWARDED = linear(r'^Caught \w+ in |"""\s*$')
+
+# What a program prints of a failure that it goes on after.
+_FAILED = linear(r"(?i)\b(?:fail(?:ed|ure|s)?|errors?|exception|could not|cannot)\b")
 
 
 def read_chain(told: dict[str, Any], from_text: Sequence[Observation]) -> list[Claim]:
@@ -64,6 +70,48 @@ def read_worker_of_a_pool(told: dict[str, Any], from_text: Sequence[Observation]
             said_there = {"where": where, "raised_at": o.data.get("raised_at")}
             return [Claim("worker", {"exception_text": told["exception_text"], **said_there})]
     return []
+
+
+def read_thread_before(
+    run: RecordedRun, told: dict[str, Any], from_text: Sequence[Observation]
+) -> list[Claim]:
+    """What a thread raised that had to give what the exception of its process misses."""
+    for box in run.boxes:
+        before = failed_before(run, box, from_text)
+        thread = before.of_thread if before is not None else None
+        if thread is None or told.get("exception") != box.exception_type:
+            continue
+        data, process = thread.data, (told.get("where") or {}).get("process")
+        where = {**data["where"], "process": process} if data.get("where") else None
+        words = {"exception": data["type"], "exception_text": _whole(data)}
+        place = {"where": where, "raised_at": data.get("raised_at")}
+        after = {
+            "crashed_thread": what_it_ran(thread),
+            "exception_after": exception_of(box),
+        }
+        return [Claim("chain", {**words, **place, **after})]
+    return []
+
+
+def read_swallowed(told: dict[str, Any], from_text: Sequence[Observation]) -> list[Claim]:
+    """What the program itself had said to have failed before it found nothing to go on with."""
+    said = str(told.get("exception_text") or "")
+    if not is_of_emptiness(said):
+        return []
+    tracebacks = [o for o in from_text if o.kind == "traceback"]
+    end = next((o for o in tracebacks if _in_one_line(o.data) == said), None)
+    lines = [o for o in from_text if o.kind == "line" and _FAILED.search(o.text)]
+    lines = [o for o in lines if not o.data.get("is_context")]
+    before = [o for o in lines if end is not None and _number(o) < _number(end)]
+    if not before:
+        return []
+    last = max(before, key=_number)
+    return [_of_the_same(told, {"exception_before": {"text": last.text}})]
+
+
+def _number(observation: Observation) -> int:
+    number = observation.source.rpartition(":")[2]
+    return int(number) if number.isdigit() else 0
 
 
 def _of_the_same(told: dict[str, Any], facts: dict[str, Any]) -> Claim:

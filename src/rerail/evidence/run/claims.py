@@ -8,7 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rerail.evidence.run.chains import read_chain, read_worker_of_a_pool
+from rerail.evidence.run.chains import (
+    read_chain,
+    read_swallowed,
+    read_thread_before,
+    read_worker_of_a_pool,
+)
 from rerail.evidence.run.disks import full_mount_facts
 from rerail.evidence.run.exit_calls import exit_of_a_lost_worker, exit_of_the_program
 from rerail.evidence.run.facts import read_facts
@@ -32,7 +37,9 @@ def facts_of_run(
     uncaught = settle(raised)
     of_exception = [
         *raised,
+        *read_thread_before(run, uncaught, text.observations),
         *read_chain(uncaught, text.observations),
+        *read_swallowed(uncaught, text.observations),
         *read_worker_of_a_pool(uncaught, text.observations),
     ]
     printed = [Claim("output", without(text.facts, _PROGRESS)), *text.claims]

@@ -107,7 +107,7 @@ def collect_recorded(
         observations += _read(read_flight_recorder, run)
     observations = with_printed_reasons(observations, text.observations)
     observations += read_history(run, earlier)
-    told, raised = read_words_of_exceptions(run, observations, deadline)
+    told, raised = read_words_of_exceptions(run, observations, deadline, text.observations)
     observations += told
     first = next((o for o in observations if o.kind == "failed-first"), None)
     observations += without_echoes(run, first, text.observations)

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rerail.catalogue import load_catalogue
+from rerail.evidence.first.before import failed_before
 from rerail.evidence.run.exceptions import is_of_a_lost_message
 from rerail.evidence.run.material import RecordedRun
 from rerail.platform.patterns import linear
-from rerail.records import Observation
+from rerail.records import BlackBox, Observation
 
 # What a parent says of a child that is gone: not the child's own words.
 _OF_A_CHILD = linear(r"[Ww]orker|subprocess|[Pp]rocess(?:es)? (?:died|exited|terminated|was)")
@@ -46,14 +47,14 @@ def without_echoes(
     What the output shows of an exception of those who failed after it is their echo, and so is
     what they say of a signal that ended them: the launcher sent it, when the first one had failed.
     """
-    if first is None:
-        return list(printed)
-    others = set(first.data.get("others") or ())
+    others = set(first.data.get("others") or ()) if first is not None else set()
     echoes = {
         _in_one_line(box.exception_type, box.exception_text)
         for box in run.boxes
-        if box.exception_type and (f"rank {box.rank}" in others or is_of_a_lost_message(box))
+        if box.exception_type and _is_echo(run, box, others, printed, first)
     }
+    if not echoes and first is None:
+        return list(printed)
     echoed = {
         o.source
         for o in printed
@@ -67,7 +68,20 @@ def without_echoes(
         and o.data.get("stream") in others
         and load_catalogue().policy_of(o.data.get("cause")).is_from_outside
     }
-    return [o for o in printed if o.kind != "failed-first" and o.source not in echoed]
+    left_out = "failed-first" if first is not None else ""  # the record knows it better
+    return [o for o in printed if o.kind != left_out and o.source not in echoed]
+
+
+def _is_echo(
+    run: RecordedRun,
+    box: BlackBox,
+    others: set[str],
+    printed: Sequence[Observation],
+    first: Observation | None,
+) -> bool:
+    if first is not None and (f"rank {box.rank}" in others or is_of_a_lost_message(box)):
+        return True
+    return failed_before(run, box, printed) is not None
 
 
 def _in_one_line(kind: str | None, message: str | None) -> tuple[str, str]:

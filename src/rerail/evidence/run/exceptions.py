@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from rerail.evidence.first.before import failed_before
 from rerail.evidence.first.lines import ECHO_TYPES
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.run.where import process_name, where_of
@@ -34,6 +35,7 @@ _OF_A_CHILD = ("CalledProcessError", "ChildFailedError", "ProcessRaisedException
 
 _PID = linear(r"\bpid(?:\(s\))?[ :=]{1,2}(\d{1,9})")
 _WORKER = linear(r"^DataLoader worker (?P<number>\d{1,5})\b")
+_CELL = linear(r"(?m)^(?P<file>Cell In\[\d{1,6}\]), line (?P<line>\d{1,9})\b")
 _OF_DYNAMO = "from user code:"
 _QUOTED = linear(
     r'File "(?P<file>[^"\n]{1,400})", line (?P<line>\d{1,9})'
@@ -76,21 +78,29 @@ def read_exceptions(run: RecordedRun) -> list[Observation]:
 
 
 def read_words_of_exceptions(
-    run: RecordedRun, recorded: Sequence[Observation], deadline: Deadline
+    run: RecordedRun,
+    recorded: Sequence[Observation],
+    deadline: Deadline,
+    printed: Sequence[Observation] = (),
 ) -> tuple[list[Observation], list[Claim]]:
-    """What the catalogue says of them, and what the one that ended the run claims."""
+    """What the catalogue says of them, and what the one that ended the run claims.
+
+    An exception that follows from another failure names no cause of its own.
+    """
     observations: list[Observation] = []
     facts: dict[str, Any] = {}
     of_thread: dict[str, Any] = {}
     read = 0
     for box in _telling(run, recorded):
-        if (box.exception_type or "").rpartition(".")[2] in _OF_A_CHILD and facts:
+        is_of_a_child = (box.exception_type or "").rpartition(".")[2] in _OF_A_CHILD
+        if (is_of_a_child or failed_before(run, box) is not None) and facts:
             continue  # the child has said why: that `make` failed is no trouble with building
         if read == MOST_READ or deadline.skips("exceptions of further processes"):
             break
         read += 1
         told = observe_exception(*traceback_of(box), deadline, _stream(box) or "")
-        observations += [_of_box(o, box) for o in told.observations]
+        if failed_before(run, box, printed) is None:
+            observations += [_of_box(o, box) for o in told.observations]
         if not facts and (not box.exception_thread or _is_waited_for(box, recorded)):
             facts = _facts_of(run, box, told)
         elif not facts and not of_thread:
@@ -116,9 +126,29 @@ def _telling(run: RecordedRun, recorded: Sequence[Observation]) -> list[BlackBox
 
 
 def _facts_of(run: RecordedRun, box: BlackBox, told: TextEvidence) -> dict[str, Any]:
-    facts = _of_the_inner_one(_with_process(told.facts, run, box), told.observations)
+    facts = _of_the_inner_one(_with_process(told.facts, run, box), told.observations, box)
     facts = _of_the_code_it_quotes(facts, box)
-    return {**facts, **_in_hand(run, box, facts)}
+    return {**facts, **_in_hand(run, box, facts), **_followed_by(run, box)}
+
+
+def _followed_by(run: RecordedRun, box: BlackBox) -> dict[str, Any]:
+    """The exception by which a process said that another one had not done its part."""
+    before = failed_before(run, box)
+    if before is not None and before.process is not None:
+        return {"exception_after": exception_of(box)}  # that one was killed without a word
+    process = run.process_of(box)
+    for other in run.boxes:
+        before = failed_before(run, other)
+        if before is not None and before.process is process and process is not None:
+            return {"exception_after": exception_of(other)}
+    return {}
+
+
+def exception_of(box: BlackBox) -> dict[str, Any]:
+    """The first line of what it raised, and where in the user's own code."""
+    said = f"{box.exception_type}: {box.exception_text or ''}".partition("\n")[0].rstrip(": ")
+    own = innermost_own(box.exception_frames)
+    return {"text": said, "where": where_of(own, None) if own else None}
 
 
 def _went_on(run: RecordedRun) -> bool:
@@ -170,7 +200,9 @@ def _of_the_code_it_quotes(facts: dict[str, Any], box: BlackBox) -> dict[str, An
     return {**facts, "where": {**place, **kept, **({"code": code[:160]} if code else {})}}
 
 
-def _of_the_inner_one(facts: dict[str, Any], told: Sequence[Observation]) -> dict[str, Any]:
+def _of_the_inner_one(
+    facts: dict[str, Any], told: Sequence[Observation], box: BlackBox
+) -> dict[str, Any]:
     """A notebook's runner raises an exception whose message holds the cell's in full: name that.
 
     The place of the outer one is the runner's, and is left out.
@@ -184,6 +216,9 @@ def _of_the_inner_one(facts: dict[str, Any], told: Sequence[Observation]) -> dic
     kept = {name: facts[name] for name in facts if name not in ("where", "raised_at")}
     if inner.get("where"):
         kept.update(where=inner["where"], raised_at=inner.get("raised_at"))
+    elif cells := list(_CELL.finditer(box.exception_text or "")):
+        last = cells[-1]
+        kept["where"] = {"file": last["file"], "line": int(last["line"]), "function": ""}
     text = f"{inner['full_type']}: {inner['message']}".strip(": ")
     return {**kept, "exception": inner["type"], "exception_text": text}
 
@@ -224,6 +259,7 @@ def _importance(
     is_of_a_child = (box.exception_type or "").rpartition(".")[2] in _OF_A_CHILD
     is_of_a_thread = bool(box.exception_thread)
     is_of_a_child = is_of_a_child or bool(_child_that_it_names(run, box))
+    is_of_a_child = is_of_a_child or failed_before(run, box) is not None
     known = (not (is_first and is_rank), is_of_a_child, is_of_a_thread)
     return *known, order.get(role, 3), box.pid
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Set
 
+from rerail.evidence.first.before import failed_before
 from rerail.evidence.run.crashes import raised_t_seconds, was_sent_by_another
 from rerail.evidence.run.material import RecordedRun
 from rerail.platform.command_line import program_name
@@ -189,6 +190,9 @@ def is_killed_with_its_pool(run: RecordedRun, process: ProcessRecord) -> bool:
         return True
     box = next((box for box in run.boxes if box.pid == main.pid and box.exception_type), None)
     if box is None or main.exit_code in (0, None):
+        return False
+    before = failed_before(run, box)
+    if before is not None and before.process is process:
         return False
     message = (box.exception_text or "").strip()
     if "Traceback (most recent call last)" in message:

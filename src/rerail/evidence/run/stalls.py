@@ -19,7 +19,7 @@ from rerail.evidence.run.crashes import is_bystander_library
 from rerail.evidence.run.lost_workers import lost_worker
 from rerail.evidence.run.material import RecordedRun
 from rerail.platform.patterns import linear
-from rerail.recorder import Place, find_places, most_workers, who_is_who
+from rerail.recorder import Place, find_places, most_workers, thread_called, who_is_who
 from rerail.records import LockHolder, NativeFrame, Observation, Stall, ThreadStack
 from rerail.wording import (
     file_name,
@@ -119,6 +119,7 @@ def hang_facts(observations: Sequence[Observation]) -> dict[str, Any]:
         "waits_for": data["waits_for"] if data["kind"] == "stuck" else None,
         "holder": data["holder"],
         "lost": data["lost"],
+        "beside": data.get("beside"),
         "where": data["where"],
         "process": None if data["where"] else data.get("process"),
     }
@@ -156,6 +157,7 @@ def _stuck(run: RecordedRun, stall: Stall, place: Place, places: Sequence[Place]
         "process": place.process,
         "holder": _holder(run, holder),
         "lost": lost_worker(run, stall, place),
+        "beside": None if holder is not None else _beside(run, stall, place, places),
         **_of_the_silence(run, stall),
     }
     return Observation(
@@ -212,12 +214,42 @@ def _where(run: RecordedRun, place: Place) -> dict[str, Any] | None:
     if not place.own:
         return None
     frame = place.own[0]
+    named = frame.function.replace("<locals>.", "").partition(".<")[0]  # of a comprehension its own
     return {
         "file": _from_cwd(run, frame.file),
         "line": frame.line,
-        "function": frame.function.replace("<locals>.", ""),
+        "function": named,
         "process": place.process,
     }
+
+
+def _beside(
+    run: RecordedRun, stall: Stall, place: Place, places: Sequence[Place]
+) -> dict[str, Any] | None:
+    """The other one that waits: a thread of the process in a lock, or the process it works with."""
+    kind = place.waits.kind if place.waits else ""
+    if kind == "lock" and not place.waits_on_process:
+        threads = [t for t in stall.stacks.get(place.key, ()) if t is not place.thread]
+        each = [find_places({place.key: [t]}, {place.key: place.who})[0] for t in threads]
+        others = [one for one in each if one.waits is not None and one.waits.kind == "lock"]
+        called = [thread_called(one.thread, place.pid) for one in others]
+    else:
+        others = [p for p in places if _works_with(run, p, place)]
+        called = ["the main process" if p.who.role == "main" else p.process for p in others]
+    for other, who in zip(others, called, strict=True):
+        where = _where(run, other)
+        if where is not None and other.waits is not None and other.own[:1] != place.own[:1]:
+            what = _waits_for(run, other, _libraries(other.thread), ())
+            return {**where, "who": who, "waits_for": what}
+    return None
+
+
+def _works_with(run: RecordedRun, other: Place, place: Place) -> bool:
+    """Whether it is the parent of the process that hangs, and waits for what that one gives."""
+    process = run.by_key.get(place.key)
+    is_parent = process is not None and process.parent_pid == other.pid
+    kinds = ("pipe", "queue") if place.own else ("pipe", "queue", "loader", "child")
+    return is_parent and other.waits is not None and other.waits.kind in kinds
 
 
 def _holder(run: RecordedRun, holder: LockHolder | None) -> dict[str, Any] | None:
