@@ -106,3 +106,107 @@ def test_one_rank_s_own_files_are_shown_with_it(tmp_path: Path) -> None:
     assert logs.keys() == {"1.stdout", "1.txt", "rank1.log"}
     assert (logs["1.stdout"], logs["rank1.log"]) == (["out 1"], ["own 1"])
     assert logs["1.txt"][0].startswith("err ") and "aBcD" not in logs["1.txt"][0]
+
+
+def recorded_while(first: str, second: str, folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Record two runs that live at the same time in one folder, and explain both.
+
+    The first writes into the pipe `begun` and waits for the pipe `go`, which comes after the
+    second's end; what rerail prints goes into a file of that folder too, as with `> first.out`.
+    """
+    home = folder / "home"
+    environ = {**os.environ, "RERAIL_HOME": str(home)}
+    os.mkfifo(folder / "begun")
+    os.mkfifo(folder / "go")
+
+    def record(script: str, name: str) -> subprocess.Popen[bytes]:
+        with (folder / name).open("wb") as out:
+            command = [*RERAIL, "run", "--", "sh", "-c", script]
+            return subprocess.Popen(command, cwd=folder, env=environ, stdout=out, stderr=out)
+
+    waits = record(first, "first.out")
+    (folder / "begun").read_bytes()
+    record(second, "second.out").wait(180)
+    (folder / "go").write_bytes(b"\n")
+    waits.wait(180)
+    documents = []
+    for name in sorted((home / "runs").iterdir(), key=started):
+        command = [*RERAIL, "explain", name.name, "--home", str(home), "--json"]
+        again = subprocess.run(command, cwd=folder, capture_output=True, timeout=180)
+        documents.append(json.loads(again.stdout))
+    return documents[0], documents[1]
+
+
+def started(path: Path) -> float:
+    return float(json.loads((path / "run.json").read_text())["started_unix"])
+
+
+SEGFAULT = f'"{sys.executable}" crash.py'
+
+
+def crash_program(folder: Path) -> None:
+    (folder / "crash.py").write_text(
+        "import faulthandler, os, signal\nfaulthandler.enable()\n"
+        "os.kill(os.getpid(), signal.SIGSEGV)\n"
+    )
+
+
+def sources(document: dict[str, Any]) -> str:
+    return json.dumps([document["headline"], document["causes"], document["facts"]])
+
+
+def test_output_of_a_run_that_overlaps_is_not_read(tmp_path: Path) -> None:
+    crash_program(tmp_path)
+    first, second = recorded_while("echo > begun; read x < go; kill -TERM $$", SEGFAULT, tmp_path)
+    assert "native-segfault" in [cause["id"] for cause in second["causes"]]
+    assert "SIGSEGV" not in sources(first)
+    assert "second.out" not in sources(first)
+    assert "crash.py" not in sources(first)
+
+
+def test_a_file_that_the_command_names_is_read_though_another_run_overlaps(
+    tmp_path: Path,
+) -> None:
+    crash_program(tmp_path)
+    wait = f": > mine.log; echo > begun; read x < go; sh -c '{ABORTS}' 2> mine.log"
+    first, second = recorded_while(wait, "exit 3", tmp_path)
+    assert first["causes"][0]["id"] == "host-alloc-failed"
+    assert second["causes"] == []
+
+
+def test_output_of_a_run_before_is_not_read(tmp_path: Path) -> None:
+    """A shell opens the file before the run starts, and another run writes more after it."""
+    crash_program(tmp_path)
+    environ = {**os.environ, "RERAIL_HOME": str(tmp_path / "home")}
+    with (tmp_path / "run.err").open("ab") as shared:
+        subprocess.run(
+            [*RERAIL, "run", "--", "sh", "-c", SEGFAULT],
+            cwd=tmp_path,
+            env=environ,
+            stdout=shared,
+            stderr=shared,
+            timeout=180,
+        )
+        document = explained(tmp_path, "n=run; echo going on >> $n.err; exit 3")
+    assert document["causes"] == []
+    assert "SIGSEGV" not in sources(document)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "worker with pid 1 begins\nstd::bad_alloc\n",
+        "std::bad_alloc\nTraceback (most recent call last):\n"
+        '  File "/home/me/sleepy.py", line 3, in <module>\n    go()\nValueError: no\n',
+    ],
+)
+def test_a_file_that_names_another_program_is_not_read(tmp_path: Path, said: str) -> None:
+    (tmp_path / "text").write_text(said)
+    document = explained(tmp_path, "n=other; cat text > $n.log; exit 3")
+    assert document["causes"] == []
+    assert "sleepy" not in sources(document)
+
+
+def test_a_file_that_began_in_this_run_is_read_though_nothing_names_it(tmp_path: Path) -> None:
+    document = explained(tmp_path, "n=own; echo std::bad_alloc > $n.log; exit 3")
+    assert document["causes"][0]["id"] == "host-alloc-failed"

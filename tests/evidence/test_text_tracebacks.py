@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -90,6 +91,43 @@ def test_ipython_windows_and_lone_lines() -> None:
     assert windows.frames == [("C:\\a b\\t.py", 3, "<module>")]
     [lone] = found("2024 ERROR trainer - RuntimeError: CUDA error: out of memory")
     assert (lone.type, lone.message) == ("RuntimeError", "CUDA error: out of memory")
+
+
+@pytest.mark.parametrize(
+    "below",
+    ["step 3 loss 1.8", "  3%|▎ | 3/100 [00:01<00:40]", "saved out/ckpt.pt", "Evaluating", ""],
+)
+def test_the_message_of_a_lone_exception_line_ends_with_it(below: str) -> None:
+    """A program that prints an exception and goes on says other things in the lines below it."""
+    [one] = found(f"step 2 loss 1.9\nValueError: bad\n{below}\nstep 4 loss 1.7")
+    assert (one.message, one.message_lines) == ("bad", [2])
+
+
+@pytest.mark.parametrize(
+    "below",
+    [
+        "\tsize mismatch for head.weight: copying a param",
+        "For debugging consider passing CUDA_LAUNCH_BLOCKING=1",
+        "(0) Invalid argument: logits and labels must be broadcastable",
+    ],
+)
+def test_known_words_below_a_lone_exception_line_belong_to_it(below: str) -> None:
+    [one] = found(f"RuntimeError: CUDA error: no\n{below}\nstep 4 loss 1.7")
+    assert one.message.endswith(below.strip()) and one.message_lines == [1, 2]
+
+
+def test_a_broken_line_and_a_colon_go_on() -> None:
+    long = "OutOfMemoryError: CUDA out of memory. Tried to allocate 1.55 GiB (20.44 GiB already"
+    [wrapped] = found(f"{long}\nallocated; 0 bytes free)\nstep 4 loss 1.7")
+    assert wrapped.message.endswith("already\nallocated; 0 bytes free)")
+    [announced] = found("RuntimeError: ResourceExhaustedError:\n\nOut of memory\nstep 4 loss 1.7")
+    assert announced.message.endswith("Out of memory")
+    [progress] = found(f"{long}\nstep 4 loss 1.7")
+    assert progress.message_lines == [1]
+
+
+def test_an_exception_line_below_another_is_one_of_its_own() -> None:
+    assert [one.message for one in found("ValueError: a\nKeyError: b\nstep 3")] == ["a", "b"]
 
 
 def test_what_python_ignored_is_marked() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -19,6 +20,9 @@ _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 _SFD_CLOEXEC_NONBLOCK = os.O_CLOEXEC | os.O_NONBLOCK if sys.platform == "linux" else 0
 _SPLICE_F_NONBLOCK = 2
+_AT_FDCWD, _AT_SYMLINK_NOFOLLOW = -100, 0x100
+_STATX_BTIME = 0x800
+_STATX_BYTES, _BTIME_AT = 256, 80  # struct statx is the same on every architecture
 _tee: Any = None
 _SIGSET_BYTES = 128  # sizeof(sigset_t) of glibc and musl
 
@@ -49,6 +53,21 @@ def set_process_name(name: str) -> None:
     """What ps and top show: helps a person who wonders what this process is."""
     if sys.platform == "linux":
         _library().prctl(_PR_SET_NAME, name.encode()[:15], 0, 0, 0)
+
+
+def born_unix(path: str | os.PathLike[str]) -> float | None:
+    """Return when a file was created; None where the file system or the system does not say."""
+    if sys.platform != "linux":
+        return getattr(os.lstat(path), "st_birthtime", None)
+    if not hasattr(_library(), "statx"):
+        return None
+    found = ctypes.create_string_buffer(_STATX_BYTES)
+    name = os.fsencode(path)
+    if _library().statx(_AT_FDCWD, name, _AT_SYMLINK_NOFOLLOW, _STATX_BTIME, found) != 0:
+        return None
+    (mask,) = struct.unpack_from("=I", found, 0)
+    seconds, nanoseconds = struct.unpack_from("=qI", found, _BTIME_AT)
+    return float(seconds + nanoseconds / 1e9) if mask & _STATX_BTIME else None
 
 
 def has_tee() -> bool:

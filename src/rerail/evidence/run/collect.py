@@ -83,7 +83,7 @@ def collect_run(
     deadline = deadline or no_deadline()
     run = read_material(folder)
     printed = with_ray_words(run, observe_output(folder, deadline), deadline)
-    text = with_log_files(run, printed, deadline)
+    text = with_log_files(run, folder, printed, deadline)
     evidence = collect_recorded(run, past_ends(history, deadline), text, deadline)
     return with_worker_of_ray(
         folder, evidence, lambda worker: collect_run(worker, deadline=deadline)

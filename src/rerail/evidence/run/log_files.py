@@ -3,13 +3,15 @@
 In: a recorded run and what its output shows. Out: the same with what the logs show that were
 written during the run, below its working folder: `python train.py > train.log 2>&1` in a script, a
 logger with a file, a launcher's folder of logs per rank. Promises: nothing is read if the output or
-a process has named an exception already, or on another machine than that of the run; of a run that
-hung or crashed only the files to which its ranks' output went; regular files only, no links,
-bounded in number, depth and time; secrets are masked as in the output.
+a process has named an exception already, or on another machine than that of the run; only what the
+record shows to be this run's (log_owner); of a run that hung or crashed only the files to which its
+ranks' output went; regular files only, no links, bounded in number, depth and time; secrets are
+masked as in the output.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import stat
 import time
@@ -19,6 +21,7 @@ from pathlib import Path
 
 from rerail.catalogue import load_catalogue
 from rerail.errors import UnreadableInput
+from rerail.evidence.run.log_owner import LogOwner
 from rerail.evidence.run.material import RecordedRun
 from rerail.evidence.settle import OF_AN_EXCEPTION, Claim
 from rerail.evidence.text.logs import MANY_SHARE, observe_text, rank_in_name, search_words
@@ -27,6 +30,7 @@ from rerail.evidence.text.scan import read_excerpt
 from rerail.platform.deadline import Deadline
 from rerail.platform.patterns import linear
 from rerail.privacy import Masker, OutputMasker
+from rerail.store import RunFolder
 
 MOST_READ = 8  # the newest
 MOST_LOOKED_AT = 3000  # names below the working folder
@@ -38,22 +42,32 @@ _LOG = linear(r"(?i)\.(?:log|out|err|stderr|stdout)(?:\.\d+)?$|^(?:log|stdout|st
 _NOT_OF_OUTPUT = ("progress", "failed-first", "healthy-end", "memory-growth")
 
 
-def with_log_files(run: RecordedRun, printed: TextEvidence, deadline: Deadline) -> TextEvidence:
-    """Return `printed` with what the program's log files show, where the record has no reason."""
+def with_log_files(
+    run: RecordedRun, folder: RunFolder | None, printed: TextEvidence, deadline: Deadline
+) -> TextEvidence:
+    """Return `printed` with what the program's log files show, where the record has no reason.
+
+    `folder`: where the run lies, beside the others that may have written such a file.
+    """
     if not _is_worth_it(run, printed):
         return printed
     observations, claims = list(printed.observations), list(printed.claims)
     of_ranks = own_files(run)
-    paths = written_during(run, of_ranks)
-    if _has_a_reason(run):
-        # Another program may have written any other file of that folder, such as one in /tmp.
-        paths = [path for path in paths if path in of_ranks]
-    for path in paths[:MOST_READ]:
-        if deadline.skips("log files of the program"):
+    owner = LogOwner(run, folder)
+    has_a_reason = _has_a_reason(run)
+    left = MOST_READ
+    for path, written in written_during(run, of_ranks):
+        is_own = path in of_ranks
+        if not is_own and (has_a_reason or not owner.is_of_this_run(path, written)):
+            continue
+        if left <= 0 or deadline.skips("log files of the program"):
             break
+        left -= 1
         try:
             excerpt = read_excerpt(path, search_words(load_catalogue()), MANY_SHARE, deadline)
         except (UnreadableInput, OSError):
+            continue
+        if not is_own and owner.names_another(path, excerpt.lines):
             continue
         rank = of_ranks.get(path)
         who = rank_in_name(path) if rank is None else f"rank {rank}"
@@ -102,32 +116,31 @@ def _has_a_reason(run: RecordedRun) -> bool:
     return hung or bool(run.crashes)
 
 
-def written_during(run: RecordedRun, known: Iterable[Path] = ()) -> list[Path]:
-    """Those that the processes themselves wrote to, then what was found, the newest first.
+def written_during(run: RecordedRun, known: Iterable[Path] = ()) -> list[tuple[Path, float]]:
+    """Return logs with their times: what the processes had open, then what was found, newest first.
 
     A launcher's logs per rank may be anywhere, such as in a folder of its own below /tmp.
     """
     begin = run.info.started_unix
     elapsed = run.info.elapsed_seconds
     end = time.time() if elapsed is None else begin + elapsed + LATE_SECONDS
-    found = []
-    for at, (path, written) in enumerate(_logs_below(run.info.cwd)):
-        if at >= MOST_LOOKED_AT:
-            break
-        if begin <= written <= end:
-            found.append((written, path))
-    paths = [path for _, path in sorted(found, reverse=True)]
-    own = [path for path in known if path not in paths and _is_log(path, begin, end)]
-    return own + paths
+    below = itertools.islice(_logs_below(run.info.cwd), MOST_LOOKED_AT)
+    found = {path: written for path, written in below if begin <= written <= end}
+    for path in known:
+        written = _last_written(path)
+        if path not in found and written is not None and begin <= written <= end:
+            found[path] = written
+    own = set(known)
+    return sorted(found.items(), key=lambda each: (each[0] not in own, -each[1]))
 
 
-def _is_log(path: Path, begin: float, end: float) -> bool:
+def _last_written(path: Path) -> float | None:
+    """Return when a regular file that is not empty was last written."""
     try:
         status = path.lstat()
     except OSError:
-        return False
-    is_file = stat.S_ISREG(status.st_mode) and status.st_size > 0
-    return is_file and begin <= status.st_mtime <= end
+        return None
+    return status.st_mtime if stat.S_ISREG(status.st_mode) and status.st_size else None
 
 
 def _logs_below(folder: str) -> Iterator[tuple[Path, float]]:
@@ -138,11 +151,8 @@ def _logs_below(folder: str) -> Iterator[tuple[Path, float]]:
         looked_at += len(files) + len(folders)
         for name in files:
             if _LOG.search(name):
-                try:
-                    status = Path(place, name).lstat()
-                except OSError:
-                    continue
-                if stat.S_ISREG(status.st_mode) and status.st_size:
-                    yield Path(place, name), status.st_mtime
+                path = Path(place, name)
+                if (written := _last_written(path)) is not None:
+                    yield path, written
         if looked_at > MOST_LOOKED_AT:
             return

@@ -34,7 +34,7 @@ def rank_logs(run: RecordedRun, rank: int) -> list[RankLog]:
     if not run.is_of_this_machine:
         return [RankLog(str(path)) for path, whose in own.items() if whose == rank]
     found = []
-    for path in written_during(run, own):
+    for path, _ in written_during(run, own):
         if own[path] == rank if path in own else _is_named_after(path, rank, run.info.cwd):
             found.append(RankLog(str(path), _last_lines(path)))
     seen = {log.path for log in found}

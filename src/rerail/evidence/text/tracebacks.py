@@ -18,6 +18,8 @@ from rerail.evidence.text import fatal_lines
 from rerail.evidence.text.lines import Line, parse_stamp
 from rerail.platform.own_code import is_own, named_function
 from rerail.platform.patterns import linear
+from rerail.platform.printed_progress import read_line
+from rerail.platform.wordings import wordings
 
 _HEADER = linear(r"(?:Original )?Traceback \(most recent call last\):?")
 _FRAME = linear(
@@ -58,6 +60,10 @@ _NEW_RECORD = linear(
     r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|\[(?:INFO|WARN\w*|ERROR|DEBUG)\]"
     r"|\S+\.py:\d+: \w*Warning:|[WEIF]\d{4} \d\d:"
 )
+_GOES_ON = wordings("tracebacks")["goes-on"]
+# A sentence that a terminal or a paste has broken at the end of a long line.
+_LEAST_WRAPPED = 60
+_UNFINISHED = linear(r"[\w,*+=(&|-]$")
 _MOST_MESSAGE_LINES = 24
 _MOST_MESSAGE_CHARS = 4000
 _MOST_SOURCE = 160  # of a frame's line
@@ -163,6 +169,11 @@ class TracebackText:
     def is_whole(self) -> bool:
         """More than an exception's last line, which a logger may have quoted."""
         return self.has_header or bool(self.frames)
+
+    @property
+    def is_lone(self) -> bool:
+        """An exception's line without a traceback, as a program prints that may go on."""
+        return not self.is_whole and self.type != fatal_lines.TYPE
 
     @property
     def is_cut(self) -> bool:
@@ -347,6 +358,10 @@ class _Reader:
             current.found.is_chained = True
             self._close(stream)
             return
+        if current.found.is_lone and not self._goes_on(current.found, text):
+            self._close(stream)
+            self._lone(line, stream)
+            return
         current.message_lines += 1
         if _NEW_RECORD.match(text) or (line.stamp_text and not current.found.stamp_text):
             self._close(stream)
@@ -364,6 +379,17 @@ class _Reader:
         said = (text.strip(), current.found.message)  # Rust's words go before their place
         current.found.message = "\n".join(said if is_place else said[::-1])
         current.found.message_lines.append(line.number)
+
+    @staticmethod
+    def _goes_on(found: TracebackText, text: str) -> bool:
+        """Whether the message of a lone exception line, whose program may go on, has this line."""
+        if read_line(text) is not None:
+            return False  # progress is nobody's message
+        said = found.text.rpartition("\n")[2]
+        if said.endswith(":") or text[:1] in (" ", "\t") or _GOES_ON.match(text):
+            return True
+        is_wrapped = len(said) >= _LEAST_WRAPPED and _UNFINISHED.search(said) is not None
+        return is_wrapped and bool(text.strip()) and not text[0].isupper()
 
     def _lone(self, line: Line, stream: str, found: re.Match[str] | None = None) -> None:
         """An exception line without frames, alone or behind a logger's words."""
