@@ -64,6 +64,21 @@ WHERE = {"file": "/home/me/tr.py", "line": 7, "function": "collate", "process": 
         ),
         ("native-segfault", {}, "Native code crashed."),
         (
+            "thread-limit",
+            {"threads": 25, "threads_limit": 30, "where": WHERE},
+            "No thread or process could be created beyond the limit of 30 in tr.py:7 collate() "
+            "(rank 1).",
+        ),
+        (
+            "checkpoint-corrupt",
+            {
+                "exception_text": "RuntimeError: failed finding central directory",
+                "file_in_hand": "out/ckpt.pt",
+            },
+            "out/ckpt.pt is cut off, damaged or no checkpoint: RuntimeError: failed finding "
+            "central directory.",
+        ),
+        (
             "gpu-oom",
             {"exception_text": "torch.OutOfMemoryError: CUDA out of memory."},
             "torch.OutOfMemoryError: CUDA out of memory.",
@@ -78,6 +93,30 @@ WHERE = {"file": "/home/me/tr.py", "line": 7, "function": "collate", "process": 
 )  # fmt: skip
 def test_the_fact_comes_first(cause: str, facts: dict[str, Any], headline: str) -> None:
     assert said(cause, facts) == headline
+
+
+def test_the_step_of_the_first_bad_loss_stands_alone() -> None:
+    """The program's own count may begin at 0, or count what it prints: "step 2 … (step 0)"."""
+    facts = {
+        "nonfinite_since_step": 2,
+        "last_step": 0,
+        "exception_text": "AssertionError: loss is nan",
+        "where": {"file": "train.py", "line": 132, "function": "<module>"},
+    }
+    bad = Observation("nonfinite-loss", "", "box:7", {"step": 2, "value": "not finite"})
+    assert said("loss-not-finite", facts, observations=(bad,)) == (
+        "The loss became not finite at step 2; then AssertionError: loss is nan in train.py:132."
+    )
+
+
+def test_the_last_words_before_an_exit_are_quoted() -> None:
+    facts = {"exit_caller": "the program", "exit_call": "sys.exit(3)", "where": WHERE}
+    words = 'ts=1 event=error msg="no interactions left after filtering by min_dwell=100000"'
+    last = Observation("last-words", words, "output:2", {"message": words})
+    assert said("data-schema-mismatch", facts, observations=(last,)) == (
+        "The program called sys.exit(3) in tr.py:7 collate(): no interactions left after"
+        " filtering by min_dwell=100000."
+    )
 
 
 def test_in_doubt_it_says_what_was_seen_and_what_it_may_be() -> None:

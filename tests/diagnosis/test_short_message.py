@@ -50,6 +50,12 @@ def test_lines_that_every_such_error_has_are_left_out() -> None:
     assert said == "CUDA error: device-side assert triggered"
 
 
+def test_a_line_of_keys_and_values_is_its_message() -> None:
+    line = 'ts=2026-11-19T21:31:10Z event=error msg="no rows left after filtering by min=3"'
+    assert short_message(line) == "no rows left after filtering by min=3"
+    assert short_message('ts=1 msg="short"') == 'ts=1 msg="short"'
+
+
 @pytest.mark.parametrize("most", [1, 8, 24, 40, 79, 80, 200])
 def test_what_is_cut_fits_and_keeps_both_ends(most: int) -> None:
     text = "it begins here " + "word " * 50 + "[" + "item, " * 50 + "] and it ends there"

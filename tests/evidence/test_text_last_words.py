@@ -22,6 +22,7 @@ def said(text: str) -> list[Observation]:
         "trainer: error: the exporter gave up",
         "Error executing the job with 4 settings",
         "INTERNAL: the exporter gave up",
+        'ts=2026-11-19T21:31:10Z event=error msg="the exporter gave up"',
     ],
 )
 def test_a_line_that_is_marked_as_an_error_is_what_it_says_last(line: str) -> None:

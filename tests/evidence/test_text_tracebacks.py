@@ -138,6 +138,16 @@ def test_what_python_ignored_is_marked() -> None:
     assert one.is_ignored
 
 
+def test_the_place_of_a_text_that_exec_ran_is_the_file_that_ran_it() -> None:
+    [one] = found(
+        'Traceback (most recent call last):\n  File "/home/me/train.py", line 39, in <module>\n'
+        '    exec(open("configurator.py").read())\n  File "<string>", line 8, in <module>\n'
+        "FileNotFoundError: [Errno 2] No such file or directory: 'config/tinny.py'"
+    )
+    assert one.where is not None
+    assert (one.where["file"], one.where["line"]) == ("/home/me/train.py", 39)
+
+
 def test_words_are_not_exceptions() -> None:
     assert found("No error: all fine\nthe error rate is 0.3\n# ValueError: in a comment") == []
 

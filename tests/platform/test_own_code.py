@@ -2,6 +2,7 @@
 
 import sys
 import threading
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
@@ -97,3 +98,17 @@ def test_the_innermost_own_frame_comes_first() -> None:
 @given(st.text(max_size=200), st.booleans())
 def test_any_text_is_answered(path: str, is_short: bool) -> None:
     assert is_own(path, ["/usr"], is_short=is_short) in (True, False)
+
+
+@dataclass(frozen=True)
+class _Frame:
+    file: str
+
+
+def test_the_file_that_ran_a_text_goes_before_the_text() -> None:
+    """exec(open("configurator.py").read()) raises in line 8 of `<string>`: no file has it."""
+    inner_first = [_Frame("<string>"), _Frame("/home/me/train.py"), _Frame("/home/me/main.py")]
+    assert innermost_own(inner_first) == _Frame("/home/me/train.py")
+    assert innermost_own([_Frame("<string>")]) == _Frame("<string>")
+    cell = _Frame("<ipython-input-3-abc>")
+    assert innermost_own([cell, _Frame("/home/me/main.py")]) == cell

@@ -24,6 +24,8 @@ _COMMAND = linear(r"Command '\[('[^\]\n]*')\]'")
 _WORD = linear(r"'([^'\n]*)'")
 _AFTER = linear(r"timed out after (\d{1,9}\.\d{3,20}) seconds")
 _LIBRARY = linear(r"(?:/[\w.+-]+)*/([\w.+-]+\.so)\b")
+# A line of logfmt: `ts=… level=error msg="no rows"`.
+_KEYS_AND_VALUES = linear(r'^(?:\w+=[^\s"=]+ ){1,8}(?:msg|message)="(?P<words>[^"]{8,})"')
 _MOST_PREFIXES = 4
 _LEAST_WORDS = 8
 # What is wrong stands in the line below: load_state_dict; Keras and TensorFlow say no more before.
@@ -75,6 +77,8 @@ def _plain_command(line: str) -> str:
 
 def without_logger(line: str) -> str:
     """Without times, levels and the logger's own file; a line that has hardly more stays."""
+    if (logged := _KEYS_AND_VALUES.search(line)) is not None:
+        return logged["words"]
     for _ in range(_MOST_PREFIXES):
         words = _OF_A_LOGGER.sub("", line)
         line = words if len(words) >= _LEAST_WORDS else line

@@ -96,8 +96,17 @@ def is_own(path: str, prefixes: Sequence[str] = (), *, is_short: bool = False) -
 def innermost_own(
     frames: Iterable[AnyFrame], prefixes: Sequence[str] = (), *, is_short: bool = False
 ) -> AnyFrame | None:
-    """The first frame that is the user's own; `frames` are innermost first."""
-    return next((f for f in frames if is_own(f.file, prefixes, is_short=is_short)), None)
+    """The first frame that is the user's own; `frames` are innermost first.
+
+    What `exec` ran as a text has lines that nobody can open: the file that called it goes before.
+    """
+    own = [f for f in frames if is_own(f.file, prefixes, is_short=is_short)]
+    return next((f for f in own if not is_text_without_a_file(f.file)), own[0] if own else None)
+
+
+def is_text_without_a_file(path: str) -> bool:
+    """Whether the code of a frame was a text in memory: of exec, python -c or standard input."""
+    return path.startswith("<") and not path.startswith("<ipython-input")
 
 
 def _is_below_bin(path: str, prefix: str) -> bool:

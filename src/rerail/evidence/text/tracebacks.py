@@ -16,7 +16,7 @@ from typing import Any
 
 from rerail.evidence.text import fatal_lines
 from rerail.evidence.text.lines import Line, parse_stamp
-from rerail.platform.own_code import is_own, named_function
+from rerail.platform.own_code import innermost_own, named_function
 from rerail.platform.patterns import linear
 from rerail.platform.printed_progress import read_line
 from rerail.platform.wordings import wordings
@@ -60,15 +60,22 @@ _NEW_RECORD = linear(
     r"(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|\[(?:INFO|WARN\w*|ERROR|DEBUG)\]"
     r"|\S+\.py:\d+: \w*Warning:|[WEIF]\d{4} \d\d:"
 )
-_GOES_ON = wordings("tracebacks")["goes-on"]
+_WORDINGS = wordings("tracebacks")
+_ANNOUNCES, _GOES_ON = _WORDINGS["announces"], _WORDINGS["goes-on"]
 # A sentence that a terminal or a paste has broken at the end of a long line.
 _LEAST_WRAPPED = 60
-_UNFINISHED = linear(r"[\w,*+=(&|-]$")
+_UNFINISHED = "_,*+=(&|-"  # or a letter or a digit
 _MOST_MESSAGE_LINES = 24
 _MOST_MESSAGE_CHARS = 4000
 _MOST_SOURCE = 160  # of a frame's line
 _MOST_ASSERTED = 300  # characters of the code of an assertion
 _MOST_FRAMES = 400  # kept of one traceback: the outermost and the innermost half
+
+
+@dataclass(frozen=True)
+class _NumberedFrame:
+    file: str
+    at: int
 
 
 @dataclass
@@ -107,8 +114,9 @@ class TracebackText:
     @property
     def own_at(self) -> int | None:
         """Which frame is the innermost of the program's own code; None if none is."""
-        own = (at for at, (file, _, _) in enumerate(self.frames) if is_own(file))
-        return max(own, default=None)
+        numbered = [_NumberedFrame(file, at) for at, (file, _, _) in enumerate(self.frames)]
+        own = innermost_own(reversed(numbered))
+        return None if own is None else own.at
 
     @property
     def where(self) -> dict[str, Any] | None:
@@ -386,9 +394,11 @@ class _Reader:
         if read_line(text) is not None:
             return False  # progress is nobody's message
         said = found.text.rpartition("\n")[2]
-        if said.endswith(":") or text[:1] in (" ", "\t") or _GOES_ON.match(text):
+        if said.endswith(":") or _ANNOUNCES.search(said):
             return True
-        is_wrapped = len(said) >= _LEAST_WRAPPED and _UNFINISHED.search(said) is not None
+        if text[:1] in (" ", "\t") or _GOES_ON.match(text):
+            return True
+        is_wrapped = len(said) >= _LEAST_WRAPPED and (said[-1].isalnum() or said[-1] in _UNFINISHED)
         return is_wrapped and bool(text.strip()) and not text[0].isupper()
 
     def _lone(self, line: Line, stream: str, found: re.Match[str] | None = None) -> None:
