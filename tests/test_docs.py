@@ -117,7 +117,7 @@ def is_module_or_name(dotted: str) -> bool:
     """Whether it is a module, or a name that its package gives."""
     _, package, last = dotted.split(".")
     folder = PACKAGE / package
-    if (folder / last).is_dir() or any(folder.glob(f"{last}.*")):
+    if any((folder / last).glob("*.*")) or any(folder.glob(f"{last}.*")):
         return True
     if not folder.is_dir() and not folder.with_suffix(".py").exists():
         return False

@@ -82,18 +82,20 @@ def test_one_place_starts_polls_and_stops_trials() -> None:
 # Modules of evidence that have patterns of their own: how many at most, and what they are of. What
 # a library says goes into catalogue/wordings, where each pattern has lines that it must match.
 PATTERNS_OF_EVIDENCE = {
+    "first/before.py": (4, "what Python says of something that is missing or empty"),
     "first/lines.py": (3, "names of exceptions, and torchrun's table"),
     "first/logs.py": (1, "digits"),
-    "run/chains.py": (2, "the quotes around a forwarded traceback"),
+    "run/chains.py": (3, "the quotes around a forwarded traceback, and words of failure"),
     "run/comparing.py": (1, "what a program says of a child that ended"),
     "run/crashes.py": (5, "names of libraries and functions in a stack"),
     "run/disks.py": (2, "words of a full disk, and the path behind them"),
-    "run/exceptions.py": (3, "a pid, a worker's number and a frame in a message"),
+    "run/exceptions.py": (4, "a pid, a worker's number, a frame and a cell in a message"),
     "run/exit_calls.py": (1, "a call in the source"),
     "run/exits.py": (1, "what a program says of a child that ended"),
     "run/hit_limits.py": (2, "the system's words for two error numbers"),
     "run/libraries.py": (2, "names of libraries"),
     "run/log_files.py": (1, "names of files"),
+    "run/log_owner.py": (2, "words of a command line, and a pid"),
     "run/memory.py": (1, "what says that memory was refused"),
     "run/named_files.py": (2, "what says that a file is missing, and a path in a message"),
     "run/oom.py": (4, "fields of a line of the kernel"),
