@@ -49,7 +49,8 @@ def test_a_file_that_the_message_does_not_name_is_named(tmp_path: Path) -> None:
     found = explained(tmp_path, "pickle")
     assert found.causes[0].id == "checkpoint-corrupt"
     place = at("return pickle.load(file)")
-    assert found.headline.endswith(f"truncated in {place} resume() (step 5): last.ckpt.")
+    assert found.headline.startswith("last.ckpt is cut off, damaged or no checkpoint: ")
+    assert found.headline.endswith(f"truncated in {place} resume() (step 5).")
     assert found.facts["file_in_hand"] == "last.ckpt"
 
 
