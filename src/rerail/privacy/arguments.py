@@ -20,7 +20,7 @@ from rerail.privacy.names import (
 
 _FLAG = re.compile(r"^-{1,2}[A-Za-z][\w.-]*$")
 # Also Hydra's `+a.b=…`, and `a=…` as the value of a flag: --set=a=…, --conf=a.b=….
-_ASSIGNED = re.compile(r"(?P<name>(?:-{0,2}|\+{1,2})[A-Za-z_][\w.+-]*)=(?P<value>.*)", re.DOTALL)
+_ASSIGNED = re.compile(r"^(?P<name>(?:-{0,2}|\+{1,2})[A-Za-z_][\w.+-]*)=(?P<value>.*)$", re.DOTALL)
 _MOST_ASSIGNED = 3
 _SCRIPT = re.compile(r"^-[a-z]*c$")
 _PASSWORD_FLAGS = ("-p", "-P")
@@ -47,10 +47,10 @@ def _start_of_assigned(argument: str) -> int | None:
     """Return where the secret value of `name=value` begins, or of `flag=name=value`."""
     start = 0
     for _ in range(_MOST_ASSIGNED):
-        assigned = _ASSIGNED.match(argument, start)
+        assigned = _ASSIGNED.match(argument[start:])
         if assigned is None:
             return None
-        start = assigned.start("value")
+        start += assigned.start("value")
         if is_secret_value(assigned["name"].lstrip("+"), assigned["value"]):
             return start
     return None
