@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Container
+from pathlib import Path
 
 from rerail.platform.bare_platform import is_bare
 from rerail.platform.procfs import TICKS_PER_SECOND, StatFields, parse_stat
@@ -73,6 +74,22 @@ def is_running(pid: int, start_ticks: int) -> bool:
     """Whether this very process is there and is no zombie."""
     stat = read_stat(pid)
     return stat is not None and stat.start_ticks == start_ticks and not stat.is_over
+
+
+def others_in_session(leader: int) -> list[int]:
+    """Return the processes of a session without its leader; empty where there is no /proc."""
+    found = []
+    try:
+        pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    except OSError:
+        return []
+    for pid in pids:
+        try:
+            if pid != leader and os.getsid(pid) == leader:
+                found.append(pid)
+        except OSError:
+            continue  # it has ended since
+    return found
 
 
 def read_command(pid: int) -> list[str]:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from rerail.errors import RerailError, UsageError
 from rerail.platform.own_process import own_process
+from rerail.platform.proc_files import others_in_session, read_stat
 from rerail.scheduling.task import NotEnoughMemory, Task
 from rerail.store import RunFolder, Store, liveness
 from rerail.wording import bytes_in_words
@@ -122,24 +123,34 @@ class LocalTask:
             pass
 
     def _kill_leftovers(self) -> None:
-        folder = self.folder()
-        if folder is None:
-            return
-        try:
-            processes = RunFolder(folder).processes()
-        except RerailError:
-            return
-        living = [p for p in processes if liveness.has_process(p.pid, p.start_ticks)]
-        for process in living:
-            try:
-                os.kill(process.pid, signal.SIGKILL)
-            except (ProcessLookupError, PermissionError):
-                pass
+        """Kill what the record names, and what was started too late to be in it.
+
+        The recorder leads a session of its own, so all that is in it belongs to this task.
+        """
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while time.monotonic() < deadline and any(
-            liveness.has_process(p.pid, p.start_ticks) for p in living
-        ):
+        while living := {*self._recorded_and_alive(), *self._in_its_session()}:
+            for pid in living:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except (ProcessLookupError, PermissionError):
+                    pass
+            if time.monotonic() > deadline:
+                break
             time.sleep(_POLL_SECONDS)
+
+    def _recorded_and_alive(self) -> list[int]:
+        folder = self.folder()
+        try:
+            processes = RunFolder(folder).processes() if folder is not None else []
+        except RerailError:
+            return []
+        return [p.pid for p in processes if liveness.has_process(p.pid, p.start_ticks)]
+
+    def _in_its_session(self) -> list[int]:
+        if not self.is_over():
+            return []  # the recorder and its helpers still write the record
+        living = others_in_session(self.pid)
+        return [pid for pid in living if (stat := read_stat(pid)) is not None and not stat.is_over]
 
 
 class LocalScheduler:
