@@ -13,6 +13,7 @@ switched, which shows what the method can see. py-spy, memray and scalene cannot
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import random
@@ -57,7 +58,8 @@ class Training:
     def block(self, word: str = "on", *, is_watched: bool = True) -> tuple[float, float]:
         """Wall and CPU seconds of the next block."""
         for process in self._watchers():
-            process.resume() if is_watched else process.suspend()
+            with contextlib.suppress(psutil.NoSuchProcess):  # a copy of the boxes that is done
+                process.resume() if is_watched else process.suspend()
         before = self._cpu_seconds()
         told = self._say(word)
         if self.main is None:
