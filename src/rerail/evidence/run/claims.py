@@ -55,7 +55,10 @@ def facts_of_run(
     how_far = read_how_far(run, facts.get("where") or {}, observations)
     facts = without_contradictions(settle([Claim("measured", {**facts, **how_far})]))
     said = str(facts.get("exception_text") or "")
-    facts.update(full_mount_facts(run, said, str(facts.get("file_in_hand") or "")))
+    if full := full_mount_facts(run, said, str(facts.get("file_in_hand") or "")):
+        # A full file system was measured; that a limit was hit is only concluded from the words.
+        facts.pop("file_size_limit_bytes", None)
+        facts.update(full)
     return facts
 
 
